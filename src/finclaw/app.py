@@ -114,9 +114,10 @@ class App(RecordService):
             suggest=settings.commands.suggest,
         )
         commands = Commands(prefix, registrar.commands, command_services)
-        debounce = Debounce(clock, make_pause(debounce_pauses(settings, channels), commands.may_know))
+        carried, pauses = options.carried_over, debounce_pauses(settings, channels)
+        debounce = Debounce(clock, make_pause(pauses, commands.may_know), carried.may_answer)
         modes: dict[str, QueueMode | None] = {name: each.queue for name, each in settings.channels.items()}
-        waiting = LaneWaiting(lanes, clock, settings.sessions.queue, modes, self._interrupt, debounce)
+        waiting = LaneWaiting(lanes, clock, settings.sessions.queue, modes, self._interrupt, debounce, carried)
         stages = Stages(
             gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=allow_lists(settings)),
             commands=commands,

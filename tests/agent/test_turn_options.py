@@ -51,6 +51,14 @@ def test_one_that_cannot_stop_thinking_has_room_for_it_beside_its_answer() -> No
     assert (request.thinking, request.max_tokens) == ("off", 100 + THOUGHTS["low"])
 
 
+@pytest.mark.spec("DX-16b")
+def test_words_at_which_to_stop_reach_a_model_that_takes_them() -> None:
+    settings = AgentSettings(stop_sequences=("END",))
+    assert asked(Bench(settings=settings, model=THINKER))[0].stop_sequences == ("END",)
+    deaf = replace(THINKER, features=Features(stop_sequences=False))
+    assert asked(Bench(settings=settings, model=deaf))[0].stop_sequences == ()
+
+
 def test_thoughts_get_no_room_that_the_model_does_not_have() -> None:
     short = Model("scripted", "short", max_output=5_000, features=Features(thinking=True))
     (request,) = asked(Bench(model=short, wishes=TurnOptions(thinking="high")))

@@ -260,6 +260,20 @@ def test_nothing_is_merged_with_or_stopped_by_another_person(one_house: House, m
     one_house.clock.run(walk())
 
 
+@pytest.mark.spec("DX-16b", "M-45", "M-47")
+@in_virtual_time
+async def test_the_trace_tells_of_the_turn_that_was_stopped_and_of_the_load(house: House) -> None:
+    """What the context knows of the moment is where whoever asks why an answer came late looks for it."""
+    script = (reply(delay(60), "late"), reply(delay(60), "elsewhere"), "new")
+    async with house.open(*script, sessions=by("interrupt")) as gateway:
+        stopped = await write(gateway, "a")
+        await write(gateway, "b", conversation="other")
+        newest = await write(gateway, "c")
+        stages = (await gateway.outcome(newest)).stages
+        told = f"interrupt by settings, 1 before it, stopped the turn of {stopped.id}, 2 turns running"
+        assert next(each.reason for each in stages if each.name == "dispatch") == told
+
+
 # ── a line that is full ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -216,6 +216,8 @@ class Finish(Struct, frozen=True, kw_only=True):
     events must have taken their words out."""
     undoes: str = ""
     """The turn whose messages the events take out; its record says so, and what was not sent of it is withdrawn."""
+    asks: bool = False  # its sender is to answer; the message is carried over to their next turn
+    told: tuple[str, ...] = ()  # ids of messages that were carried over to this turn
 
 
 class JoinedOutcome(Struct, frozen=True):

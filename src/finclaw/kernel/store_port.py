@@ -66,10 +66,12 @@ class Inbox(Protocol):
         *,
         begun: bool = True,
         joined: Sequence[JoinedOutcome] = (),
+        kept_line: str | None = None,
     ) -> bool:
         """Record the one outcome with what the sender is told. False if it had one: nothing is written then.
 
         Messages that joined its turn end with it, as in `Finish.joined`, or go back to their places.
+        With a `kept_line` it is carried over to its sender's next turn.
         `then` runs after a commit that did it, also if the caller is gone. A turn that was claimed but not `begun`, for
         the message ended before it, is as if it had never been.
         """
@@ -77,6 +79,10 @@ class Inbox(Protocol):
 
     async def unfinished(self) -> Sequence[Accepted]:
         """Everything accepted and not ended, in ticket order within each session."""
+        ...
+
+    async def carried_over(self) -> Sequence[tuple[Accepted, datetime, str | None]]:
+        """What the next turns of senders have to know of: messages with their end and kept line, or (None) asked."""
         ...
 
     async def nothing_runs(self) -> None:

@@ -126,6 +126,7 @@ class Deliver:
             return outcome
         if run.undoes or (run.unaffordable and not run.log.items):
             forget_messages(run.log)
+            run.carry.told = run.carry.told if run.undoes else ()
         else:
             words = (_seen_of_last(run.log), said or f"[{outcome.kind}: {outcome.reason}]")
             close_conversation(run.log, "\n\n".join(filter(None, words)), self._clock.now())
@@ -263,12 +264,15 @@ class Deliver:
             context=context_tokens(turn),
             joined=joined,
             undoes=run.undoes,
+            asks=status == "waiting_for_human" and run.asks_person,
+            told=run.carry.told,
         )
 
         kept = turn.conversation.lasting_messages
 
         def on_commit() -> None:
             self._recent.keep(claim.session, claim.version + 1, kept)
+            run.carry.update_copy(run.accepted, self._clock.now(), asks=finish.asks, told=finish.told)
             self._release_recorded(run, outcome, units, joined)
 
         async def commit() -> None:
@@ -281,11 +285,12 @@ class Deliver:
         units, (outcome, joined) = self._plan(run, visible, None), run.share_outcome(outcome)
 
         def on_commit() -> None:
+            run.carry.update_copy(run.accepted, self._clock.now())
             self._release_recorded(run, outcome, units, joined)
 
         begun = run.log is not None or run.accepted.attempts > 0
         end = partial(self._store.end, run.accepted.id, outcome, units, on_commit, _spend(run))
-        commit = partial(end, begun=begun, joined=joined)
+        commit = partial(end, begun=begun, joined=joined, kept_line=run.carry.kept_line)
         await retry_until_committed(commit, self._clock, "an outcome")
 
     def _plan(self, run: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:

@@ -94,13 +94,14 @@ class Dispatch:
         if is_renewed:
             log.told_action = renewal_line(language_of(run.inbound.text))
         admission = replace(admission, joined=joined, running=self._pools.running(limits.pool))
+        run.journal.note(_describe_admission(admission))
         wishes, transcript = _recorded_options(log), log.conversation.base_messages
         completed = complete_context(context, log.claim, transcript, wishes, admission)
         return AdmittedTurn(await self._providers.fill(completed), log)
 
     async def _wait_in_lane(self, run: MessageRun) -> QueueAdmission:
         """Returns when its own turn may begin. Raises Halt when another's has answered it, or when it was left out."""
-        accepted = run.accepted
+        accepted, run.carry.copy = run.accepted, self._waiting.carried_over
         copy = self._opening.find_copy(accepted.session)
         known = KnownSession(self._opening.find_options(accepted.session), () if copy is None else copy[1])
         end = await self._waiting.wait(
@@ -115,45 +116,53 @@ class Dispatch:
         )
         if end.left_out is not None:
             told = None if end.left_out.is_told else notice("left_out", run.inbound)
+            run.carry.kept_line = end.left_out.kept_line
             raise Halt("skip", end.left_out.drop_reason, outcome="dropped", reply=told)
         record = None if accepted.joined_to is None else await self._store.find(accepted.id)
         joined = end.joined or (None if record is None else record.outcome)  # by the turn that a crash had left
         if joined is not None:
             run.recorded = joined
             raise skip(joined.reason)
-        admission = end.admission
-        if admission.position:
-            run.journal.note(f"{admission.mode} by {admission.origin}, {admission.position} before it")
-        return admission
+        run.carry.told = (end.answers,) if end.answers else ()
+        return end.admission
 
     async def _begin_steering(self, run: MessageRun, log: TurnLog, mode: QueueMode) -> tuple[str, ...]:
         """Let messages join the turn, and those at once that share it from its start on. Gives their ids."""
         if (newer := self._waiting.find_interrupter(run.accepted)) is not None:
             raise Halt("skip", PASSED_OVER + newer.id, outcome="stopped")
+        self._add_left_out(run, log)
         if log.claim.resumed:
             return ()
         log.steering = run.steering = steering = self._waiting.steer(run.accepted, mode, log.join, run.emit, run.ids)
         if log.answers:
             return ()
-        self._add_left_out(run, log)
         await steering.take(0)
         return tuple([each.id for each in steering.joined_at_start])
 
     def _add_left_out(self, run: MessageRun, log: TurnLog) -> None:
-        """What is kept of the sender's messages that were left out, before their own words of this turn."""
-        kept = self._waiting.overflow.take_lines(run.accepted.session, run.accepted.inbound)
-        if kept is not None:
+        """What is kept of the sender's messages that were left out, behind their own words of this turn.
+
+        A turn that was in a crash may have been told already, of those that were left out by then.
+        """
+        kept = self._waiting.carried_over.find_left_out(run.accepted)
+        if kept is None:
+            return
+        before = next((each.metadata[LEFT_OUT] for each in log.messages if LEFT_OUT in each.metadata), 0)
+        if not before and log.answers:
+            return
+        if not before:
             words, now = Text(neutralize_control_tokens(kept.tell())), self._clock.now()
             first = log.messages[0]
-            metadata = {**first.metadata, LEFT_OUT: kept.count}
+            metadata = {**first.metadata, LEFT_OUT: len(kept.ids)}
             log.push(Append(Message(new_id(), "user", (words,), first.source, now, metadata)))
+        run.carry.told += tuple(kept.ids[: before or None])
 
     async def claim(self, run: MessageRun, *, reserve: bool = False) -> TurnLog:
         """From here on the turn is ours to end: begun with the input, or as far as its log says it had come.
 
         `reserve`: a model call follows.
         """
-        since = new_id()
+        run.carry.copy, since = self._waiting.carried_over, new_id()
         first = Append(self._input(run))
         if (claim := run.accepted.claim) is not None:  # it came with the acceptance
             self._begin(run, claim, await self._opening.read_base(claim), since)
@@ -210,6 +219,14 @@ def _words(inbound: Inbound) -> str:
     """An edit of a message that was answered, or is being answered, says so: the old words are in the conversation."""
     words = neutralize_control_tokens(inbound.text)
     return f"{EDITED} {words}" if inbound.kind == "edit" else words
+
+
+def _describe_admission(admission: QueueAdmission) -> str:
+    """For the trace; empty for a message that found nobody else there."""
+    waited = f"{admission.mode} by {admission.origin}, {admission.position} before it" if admission.position else ""
+    stopped = f"stopped the turn of {admission.interrupted}" if admission.interrupted else ""
+    load = f"{admission.running} turns running" if admission.running > 1 else ""
+    return ", ".join(filter(None, (waited, stopped, load)))
 
 
 def _recorded_options(log: TurnLog) -> TurnOptions:

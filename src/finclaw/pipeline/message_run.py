@@ -19,6 +19,7 @@ from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResul
 from finclaw.kernel.visibility import Draft, DraftKind
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
+from finclaw.sessions.carried_over import MessageCarry
 from finclaw.sessions.pool import Seat
 from finclaw.sessions.steering import LaneSteering
 from finclaw.text import language_of
@@ -115,6 +116,7 @@ class MessageRun(MessageContext):
     """The budget refused its turn's first model call: nobody has read the message, and none will."""
     dispatcher: ReplyDispatcher | None = None
     """Of a turn whose answer is shown while it is being written."""
+    carry: MessageCarry = field(default_factory=MessageCarry)
     undoes: str = ""
     """The turn that its own takes out of the conversation."""
     recorded: Outcome | None = None
@@ -157,6 +159,12 @@ class MessageRun(MessageContext):
         if self.steering is not None and self.log is not None:
             for words in self.steering.unseen(len(self.log.answers)):
                 self.log.push(Remove(words.id))
+
+    @property
+    def asks_person(self) -> bool:
+        """Whether somebody is there who could answer what its turn asks: a helper's task has nobody."""
+        limits = self.accepted.inbound.limits
+        return limits is None or limits.pool == "main"
 
     def leave(self) -> None:
         """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent."""

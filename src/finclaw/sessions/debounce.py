@@ -52,8 +52,13 @@ class Burst:
 class Debounce:
     """The pauses that messages make before the pipeline takes them up. After a crash they count from acceptance."""
 
-    def __init__(self, clock: Clock, pause_ms: Callable[[Inbound], int]) -> None:
-        """`pause_ms`: how long to wait for another message; 0 for whatever never waits."""
+    def __init__(
+        self, clock: Clock, pause_ms: Callable[[Inbound], int], may_answer: Callable[[Accepted], bool] | None = None
+    ) -> None:
+        """`pause_ms`: how long to wait for another message; 0 for whatever never waits. `may_answer`: whether it may be
+        the answer to a question that its sender was asked, which never waits either.
+        """
+        self._may_answer = may_answer
         self._clock = clock
         self._pause_ms = pause_ms
         self._open: dict[BurstKey, Burst] = {}
@@ -67,6 +72,8 @@ class Debounce:
         """Returns when the message's burst is over. Whatever does not wait ends the burst before it."""
         inbound = accepted.inbound
         pause, key = self._pause_ms(inbound), (accepted.session, inbound.sender.id, inbound.thread)
+        if pause and self._may_answer is not None and self._may_answer(accepted):
+            pause = 0
         if not pause or len(self._open) >= MOST_BURSTS:
             self._end(key)
             return

@@ -38,6 +38,10 @@ class SessionMoment(Struct, frozen=True, kw_only=True):
     is_direct: bool = True
 
 
+ANSWERS: Final = ChosenMode("followup", "reply")
+"""Of a message that answers what its sender was asked: whatever mode is set, it has a turn of its own."""
+
+
 def choose_mode(said: Mapping[ModeOrigin, QueueMode | None], moment: SessionMoment) -> ChosenMode:
     """By the first that says something, in the order of `said`, and by what goes on where that says `auto`."""
     for origin, mode in said.items():

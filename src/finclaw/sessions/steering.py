@@ -13,6 +13,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.record import Accepted, JoinedOutcome
 from finclaw.kernel.scope import Ids, Outcome
 from finclaw.kernel.turn_options import QueueMode, TurnOptions
+from finclaw.sessions.carried_over import key_of_sender
 from finclaw.sessions.queue_mode import ChosenMode, WaitingMode
 
 
@@ -30,6 +31,8 @@ class JoinOffer:
         self.is_taken = False
         self.drop_reason = ""
         """Why it was left out of a line that was full; empty: it was not."""
+        self.kept_line: str | None = None
+        """What is kept of one that was left out, where something is."""
         self.is_told = False
         """Of one that was left out: its sender hears of it by another."""
         self.ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
@@ -38,6 +41,11 @@ class JoinOffer:
     @property
     def mode(self) -> WaitingMode:
         return self.chosen.mode
+
+    @property
+    def is_answer(self) -> bool:
+        """It answers what its sender was asked, and no mode applies to it: it has a turn of its own, soon."""
+        return self.chosen.origin == "reply"
 
     @property
     def is_settled(self) -> bool:
@@ -163,13 +171,7 @@ class LaneSteering:
 
 def is_same_person_and_place(one: Inbound, other: Inbound) -> bool:
     """Whether two messages are one person's in one place: nothing is ever merged across these."""
-    return (one.channel, one.account, one.conversation, one.thread, one.sender.id) == (
-        other.channel,
-        other.account,
-        other.conversation,
-        other.thread,
-        other.sender.id,
-    )
+    return key_of_sender(one) == key_of_sender(other)
 
 
 def may_join(host: Accepted, offer: JoinOffer) -> bool:
@@ -180,7 +182,7 @@ def may_join(host: Accepted, offer: JoinOffer) -> bool:
     one, later = host.inbound, offer.accepted
     other = later.inbound
     plain = not (one.unasked or other.unasked) and one.kind == other.kind == "message"
-    plain = plain and not (_wants_own_turn(offer.wishes) or _wants_own_turn(other.wishes))
+    plain = plain and not (offer.is_answer or _wants_own_turn(offer.wishes) or _wants_own_turn(other.wishes))
     return plain and is_same_person_and_place(one, other) and not (host.left or later.left)
 
 

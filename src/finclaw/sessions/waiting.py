@@ -16,10 +16,11 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids, Outcome
 from finclaw.kernel.turn_options import QueueMode, TurnOptions
+from finclaw.sessions.carried_over import CarriedOver
 from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lane, Lanes
 from finclaw.sessions.overflow import Overflow
-from finclaw.sessions.queue_mode import ChosenMode, ModeOrigin, SessionMoment, choose_mode
+from finclaw.sessions.queue_mode import ANSWERS, ChosenMode, ModeOrigin, SessionMoment, choose_mode
 from finclaw.sessions.settings import QueueSettings
 from finclaw.sessions.steering import Join, JoinOffer, LaneSteering, is_same_person_and_place
 
@@ -56,6 +57,8 @@ class WaitResult(Struct, frozen=True, kw_only=True):
     """The end of a wait: its own turn may begin, or another's has answered it, or it was left out."""
 
     admission: QueueAdmission = QueueAdmission()
+    answers: str = ""
+    """The id of the message whose turn has asked what this one answers."""
     joined: Outcome | None = None
     """Its outcome, which is on disk, if another's turn has answered it."""
     left_out: JoinOffer | None = None
@@ -72,15 +75,17 @@ class LaneWaiting:
         channel_modes: Mapping[str, QueueMode | None] | None = None,
         stop: StopRun | None = None,
         debounce: Debounce | None = None,
+        carried_over: CarriedOver | None = None,
     ) -> None:
         settings = settings or QueueSettings()
+        self.carried_over = carried_over or CarriedOver()
         self._lanes = lanes
         self._clock = clock
         self._mode: QueueMode = settings.mode
         self._channel_modes = channel_modes or {}
         self._stop = stop
         self._debounce = debounce
-        self.overflow = Overflow(settings.cap, settings.drop)
+        self._overflow = Overflow(settings.cap, settings.drop)
 
     async def wait(self, message: WaitingMessage) -> WaitResult:
         """Returns when the message's own turn may begin, or need not."""
@@ -89,7 +94,8 @@ class LaneWaiting:
             self._debounce.arrive(accepted)
         lane = self._lanes.find(accepted.session)
         position = 0 if lane is None else lane.position(accepted.ticket)
-        chosen = self._choose(message, lane, position)
+        answers = self.carried_over.take_answer(accepted)
+        chosen = ANSWERS if answers else self._choose(message, lane, position)
         if lane is not None and position:
             if accepted.claim is None and not accepted.left and not accepted.inbound.unasked:
                 offer = JoinOffer(accepted, message.make_words(), chosen, message.inbound.wishes)
@@ -97,6 +103,7 @@ class LaneWaiting:
                     return self._leave_out(message, offer)
                 event = QueueChanged(change="waiting", position=position, **message.ids)
                 message.emit(replace(event, mode=offer.mode, origin=chosen.origin))
+                self._pass_own(lane, offer)
                 interrupted = self._interrupt(lane, offer) if offer.mode == "interrupt" else ""
                 await lane.turn_or_join(accepted.ticket, offer)
                 if offer.drop_reason:
@@ -113,7 +120,7 @@ class LaneWaiting:
             interrupted=interrupted,
             dispatched_at=self._clock.now(),
         )
-        return WaitResult(admission=admission)
+        return WaitResult(admission=admission, answers=answers)
 
     def may_pause(self, inbound: Inbound) -> bool:
         """Whether a message waits for more of its sender before it is taken up."""
@@ -140,8 +147,9 @@ class LaneWaiting:
     # ── a line that is full ─────────────────────────────────────────────────────────────────────────────────
 
     def _enter_line(self, lane: Lane, offer: JoinOffer) -> bool:
-        """False: the line is full, and this one is left out."""
-        out = self.overflow.make_room(offer.accepted.session, lane.waiting(), offer)
+        """False: the line is full, and this one is left out. An answer to a question never is."""
+        waiting = [each for each in lane.waiting() if not each.is_answer]
+        out = None if offer.is_answer else self._overflow.make_room(offer.accepted.session, waiting, offer)
         if out is not None:
             lane.wake()
         return out is not offer
@@ -152,20 +160,23 @@ class LaneWaiting:
         message.emit(replace(event, mode=offer.mode, origin=offer.chosen.origin))
         return WaitResult(left_out=offer)
 
-    # ── interrupting ────────────────────────────────────────────────────────────────────────────────────────
+    # ── coming first ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _interrupt(self, lane: Lane, offer: JoinOffer) -> str:
-        """Stop the turn that runs, if it is the sender's own; pass what else of theirs waits, but nobody else.
-
-        Gives the id of the message whose turn was stopped.
-        """
+    @staticmethod
+    def _pass_own(lane: Lane, offer: JoinOffer) -> None:
+        """Let one that interrupts, or answers a question, pass what else of its sender waits, but nobody else."""
         later = offer.accepted
 
         def may_pass(other: JoinOffer) -> bool:
-            return other.mode != "interrupt" and is_same_person_and_place(other.accepted.inbound, later.inbound)
+            comes_first = other.is_answer or other.mode == "interrupt"
+            return not comes_first and is_same_person_and_place(other.accepted.inbound, later.inbound)
 
-        lane.let_past(later.ticket, may_pass)
-        running = lane.first
+        if offer.is_answer or offer.mode == "interrupt":
+            lane.let_past(later.ticket, may_pass)
+
+    def _interrupt(self, lane: Lane, offer: JoinOffer) -> str:
+        """Stop the turn that runs, if it is the sender's own. Gives the id of its message."""
+        later, running = offer.accepted, lane.first
         if running is None or running.inbound.unasked or self._stop is None:
             return ""
         own = is_same_person_and_place(running.inbound, later.inbound)

@@ -70,7 +70,7 @@ class TurnUndo:
         waiting = self._sender.find_planned(last.record.session)
         self._sender.withdraw([each.id for each in waiting if each.inbound_id == last.record.inbound_id])
         log = await retry_until_committed(partial(self._claim, run), self._clock, "the start of an undo")
-        run.undoes = last.record.turn_id
+        run.undoes, run.carry.told = last.record.turn_id, (last.record.inbound_id,)  # what it asked is withdrawn, too
         for message in last.messages:
             log.push(Remove(message.id))
 

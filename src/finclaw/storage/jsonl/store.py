@@ -167,8 +167,10 @@ class JsonlStore(JsonlSessions):
         *,
         begun: bool = True,
         joined: Sequence[JoinedOutcome] = (),
+        kept_line: str | None = None,
     ) -> bool:
-        commit = partial(super().end, inbound_id, outcome, units, then, spend, begun=begun, joined=joined)
+        end = partial(super().end, inbound_id, outcome, units, then, spend)
+        commit = partial(end, begun=begun, joined=joined, kept_line=kept_line)
         return await self._whole(self._end(inbound_id, commit))
 
     async def _end(self, inbound_id: str, commit: Callable[[], Awaitable[bool]]) -> bool:

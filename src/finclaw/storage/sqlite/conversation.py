@@ -22,7 +22,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import costs, facts, inbox, joining, outbox, persons, reservations
+from finclaw.storage.sqlite import carried_over, costs, facts, inbox, joining, outbox, persons, reservations
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.reservations import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -245,6 +245,10 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
     costs.enter(db, finish.spend)
     facts.keep(db, session, row, finish.outcome.facts)
+    if finish.asks:
+        carried_over.add(db, row, None)
+    if finish.told:
+        carried_over.remove(db, [inbox.must_row(ids, each) for each in finish.told])
     if finish.undoes:
         _mark_undone(db, inbox.must_row(ids, finish.undoes))
     result = finish.outcome
@@ -285,6 +289,7 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
         return
     transcript.clear(db, session)
     facts.forget_session(db, session)
+    carried_over.forget_session(db, session)
     blobs.release(db, "session", session)
     db.execute(
         "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?",

@@ -329,4 +329,10 @@ MIGRATIONS: Final = (
     ALTER TABLE fact ADD COLUMN venue TEXT NOT NULL DEFAULT '';     -- of a price: where it was traded,
     ALTER TABLE fact ADD COLUMN phase TEXT NOT NULL DEFAULT '';     -- and in which part of the trading day
     """,
+    """
+    CREATE TABLE carried_over (                 -- messages that the next turn of their sender has to know of
+        id INTEGER PRIMARY KEY REFERENCES inbound,
+        line TEXT                               -- of one that was left out of a full line; NULL: its turn has asked
+    ) STRICT;
+    """,
 )

@@ -41,6 +41,7 @@ from finclaw.kernel.record import (
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.sqlite import (
     approvals,
+    carried_over,
     conversation,
     costs,
     inbox,
@@ -122,6 +123,7 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         *,
         begun: bool = True,
         joined: Sequence[JoinedOutcome] = (),
+        kept_line: str | None = None,
     ) -> bool:
         now = self._clock.now()
         told, paid = tuple(units), tuple(spend)
@@ -131,13 +133,19 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
                 conversation.take_back(db, self._ids, inbound_id)
             done = conversation.end(db, self._ids, self.transcript, inbound_id, outcome, told, paid, now)
             if done:
-                joining.end(db, self._ids, inbox.must_row(self._ids, inbound_id), joined, now)
+                row = inbox.must_row(self._ids, inbound_id)
+                joining.end(db, self._ids, row, joined, now)
+                if kept_line is not None:
+                    carried_over.add(db, row, kept_line)
             return done
 
         return await self._commit(run, lambda done: then() if done else None)
 
     async def unfinished(self) -> Sequence[Accepted]:
         return await self._read(lambda db: inbox.unfinished(db, self._ids))
+
+    async def carried_over(self) -> Sequence[tuple[Accepted, datetime, str | None]]:
+        return await self._read(lambda db: carried_over.read(db, self._ids))
 
     async def nothing_runs(self) -> None:
         await self._commit(inbox.mark_all_received)

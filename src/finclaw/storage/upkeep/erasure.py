@@ -16,7 +16,7 @@ from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import approvals, conversation, facts, inbox, joining, state
+from finclaw.storage.sqlite import approvals, carried_over, conversation, facts, inbox, joining, state
 from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
@@ -166,6 +166,7 @@ def _remove_words(db: apsw.Connection, rows: Iterable[int]) -> None:
         _remove_answer(db, row)
         db.execute("DELETE FROM outcome WHERE id = ?", (row,))
         joining.forget(db, row)
+        carried_over.remove(db, [row])
         blobs.release(db, "message", row)
         db.execute(
             "UPDATE inbound SET session = 0, body = '{}', digest = zeroblob(16), state = 'ended', kind = ? "

@@ -8,7 +8,7 @@ import apsw
 from finclaw.kernel.record import Pruned
 from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import facts, joining
+from finclaw.storage.sqlite import carried_over, facts, joining
 from finclaw.storage.sqlite.codec import events_of, units_of, write
 from finclaw.storage.sqlite.transcript import Transcript
 
@@ -95,6 +95,7 @@ def _remove_messages(db: apsw.Connection, rows: list[int]) -> None:
         db.execute("DELETE FROM turn WHERE id = ?", (row,))
         facts.forget_turn(db, row)
         joining.forget(db, row)
+        carried_over.remove(db, [row])
         blobs.release(db, "message", row)
         blobs.release(db, "answer", row)
         db.execute("DELETE FROM outcome WHERE id = ?", (row,))

@@ -1,0 +1,162 @@
+"""What a person's next turn has to know of their earlier messages: a question that was asked, and what was left out."""
+
+from collections import OrderedDict, deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Inbox
+
+MOST_LINES: Final = 20
+"""Lines that a turn is shown of messages that were left out: the last ones."""
+MOST_QUESTIONS: Final = 10_000
+"""Questions that are remembered; the answer to an older one is a message like any other."""
+
+SenderKey = tuple[str, str, str, str | None, str]
+_Owner = tuple[str, SenderKey]
+
+
+class LeftOut:
+    """One person's messages that were left out of a full line: the last ones in a line each, and the ids of all."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self._lines: deque[tuple[str, str]] = deque(maxlen=MOST_LINES)
+
+    def add(self, inbound_id: str, line: str) -> None:
+        self.ids.append(inbound_id)
+        self._lines.append((inbound_id, line))
+
+    def remove(self, told: Collection[str]) -> None:
+        self.ids = [each for each in self.ids if each not in told]
+        self._lines = deque([each for each in self._lines if each[0] not in told], MOST_LINES)
+
+    def tell(self) -> str:
+        count, earlier = len(self.ids), len(self.ids) - len(self._lines)
+        before = (f"(and {earlier} earlier)",) if earlier else ()
+        told = "\n".join(f"- {line}" for line in (*before, *[line for _, line in self._lines]))
+        return f"[{count} messages of mine were left out because too many waited; in short:]\n{told}"
+
+
+class OpenQuestion(Struct):
+    """A question that a turn has asked its sender."""
+
+    asked: str
+    """The id of the message whose turn has asked."""
+    at: datetime
+    reply: str = ""
+    """The id of the message that answers it, once there is one."""
+
+
+class CarriedOver:
+    """A copy in memory of what the store carries over, so that a message for which there is nothing costs nothing.
+
+    A row is in the store from the commit that ended its message to the commit of the turn that has told of it.
+    """
+
+    def __init__(self, store: Inbox | None = None) -> None:
+        self._store = store
+        self._questions: OrderedDict[_Owner, OpenQuestion] = OrderedDict()
+        self._left_out: dict[_Owner, LeftOut] = {}
+
+    async def load(self) -> None:
+        """Read all of it from disk. What was accepted since a question, and not answered yet, is its answer."""
+        if self._store is None:
+            return
+        self._questions.clear()
+        self._left_out.clear()
+        for accepted, ended_at, line in await self._store.carried_over():
+            self.add(accepted, ended_at, line)
+        if self._questions:
+            for accepted in await self._store.unfinished():
+                self.take_answer(accepted)
+
+    def add(self, accepted: Accepted, ended_at: datetime, line: str | None) -> None:
+        """What a commit has written: a message that was left out, with its line, or one whose turn has asked."""
+        owner = _owner(accepted)
+        if line is not None:
+            self._left_out.setdefault(owner, LeftOut()).add(accepted.id, line)
+            return
+        self._questions[owner] = OpenQuestion(accepted.id, ended_at)
+        self._questions.move_to_end(owner)
+        if len(self._questions) > MOST_QUESTIONS:
+            self._questions.popitem(last=False)
+
+    def remove(self, accepted: Accepted, told: Collection[str]) -> None:
+        """What the commit of a turn of this sender has told of."""
+        owner, told = _owner(accepted), frozenset(told)
+        if (question := self._questions.get(owner)) is not None and question.asked in told:
+            del self._questions[owner]
+        if (kept := self._left_out.get(owner)) is not None:
+            kept.remove(told)
+            if not kept.ids:
+                del self._left_out[owner]
+
+    def drop(self, session: str) -> None:
+        """Forget what is of a session that was reset or erased."""
+        for copy in (self._questions, self._left_out):
+            for owner in [each for each in copy if each[0] == session]:
+                del copy[owner]
+
+    # ── questions ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def may_answer(self, accepted: Accepted) -> bool:
+        """Whether its sender was asked something and has not answered: this may be the answer."""
+        return bool(self._questions) and self._find_question(accepted) is not None
+
+    def take_answer(self, accepted: Accepted) -> str:
+        """Take the first message of a sender who was asked as the answer. Gives the id of the message whose turn has
+        asked; empty: it answers nothing. It may be asked again for the same message."""
+        question = self._find_question(accepted) if self._questions else None
+        if question is None:
+            return ""
+        question.reply = accepted.id
+        return question.asked
+
+    def _find_question(self, accepted: Accepted) -> OpenQuestion | None:
+        question = self._questions.get(_owner(accepted))
+        if question is None or accepted.inbound.unasked or accepted.inbound.kind not in ("message", "action"):
+            return None
+        is_later = accepted.id != question.asked and accepted.accepted_at >= question.at
+        return question if is_later and question.reply in ("", accepted.id) else None
+
+    # ── messages that were left out ─────────────────────────────────────────────────────────────────────────
+
+    def find_left_out(self, accepted: Accepted) -> LeftOut | None:
+        """What was left out of the sender's messages, for their turn that begins."""
+        return self._left_out.get(_owner(accepted)) if self._left_out else None
+
+
+@dataclass(slots=True)
+class MessageCarry:
+    """What one message gets carried over to its turn, and what of itself it leaves for the next one."""
+
+    copy: CarriedOver | None = None
+    """Of all sessions, once the message has come to its lane."""
+    told: tuple[str, ...] = ()
+    """Messages that were carried over to its turn: what they had asked or said, the model knows now."""
+    kept_line: str | None = None
+    """Of one that was left out of a full line: what its sender's next turn is told of it."""
+
+    def update_copy(self, accepted: Accepted, now: datetime, *, asks: bool = False, told: tuple[str, ...] = ()) -> None:
+        """After the commit that ended the message, with what that has written."""
+        if self.copy is None:
+            return
+        if told:
+            self.copy.remove(accepted, told)
+        if asks or self.kept_line is not None:
+            self.copy.add(accepted, now, self.kept_line)
+
+
+def key_of_sender(inbound: Inbound) -> SenderKey:
+    """One person in one place: nothing is ever merged across these."""
+    return inbound.channel, inbound.account, inbound.conversation, inbound.thread, inbound.sender.id
+
+
+def _owner(accepted: Accepted) -> _Owner:
+    return accepted.session, key_of_sender(accepted.inbound)
