@@ -316,6 +316,21 @@ def test_a_stale_market_answer_is_not_sent_but_asked_again(house: House):
     assert again.endswith("-1")
 
 
+def test_a_stale_market_answer_that_may_have_arrived_is_not_asked_again(house: House):
+    house.perishable = True
+    house.channel.fail_next(SendUnknown("cut"), arrives=True)
+    house.channel.fail_next(SendFailed("busy", retry_after=11 * MINUTE))
+
+    async def main() -> None:
+        async with house.gateway() as app:
+            await house.channel.write("AAPL?")
+            await app.idle()
+
+    house.clock.run(main())
+    assert house.channel.said == ["re: AAPL?", "(re-sent) re: AAPL?"]
+    assert house.asked == ["AAPL?"]
+
+
 def test_one_that_is_not_yet_ten_minutes_old_is_sent(house: House):
     house.perishable = True
 

@@ -152,6 +152,23 @@ async def test_a_platform_that_knows_tokens_is_asked_for_the_preview_again(house
 
 
 @in_virtual_time
+async def test_a_preview_in_doubt_is_asked_for_until_it_is_known(house: House) -> None:
+    async with house.open(streamed(), capabilities=replace(EDITS, idempotent=True)) as gateway:
+        gateway.channel.fail_next(SendUnknown("cut"), arrives=True)
+        gateway.channel.fail_next(SendFailed("busy", retry_after=20))
+        await gateway.ask("tell me")
+        assert shown(gateway) == [WHOLE.strip()], "its first words would be left above the answer"
+
+
+@in_virtual_time
+async def test_an_answer_whose_preview_stays_in_doubt_says_that_it_repeats(house: House) -> None:
+    async with house.open(streamed(), capabilities=replace(EDITS, idempotent=True)) as gateway:
+        gateway.channel.fail_next(SendUnknown("cut"), arrives=True, times=4)
+        await gateway.ask("tell me")
+        assert shown(gateway) == [SENTENCES[0].strip(), f"(re-sent) {WHOLE.strip()}"]
+
+
+@in_virtual_time
 async def test_a_preview_that_hangs_is_given_up(house: House) -> None:
     async with house.open(streamed(), capabilities=EDITS) as gateway:
         gateway.channel.hold_sends()

@@ -42,8 +42,10 @@ def handle_refusal(unit: OutboxItem, error: SendRefused) -> OutboxItem:
 
 def mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:
     """A repeat that the platform would show twice says that it is one."""
-    if not unit.doubts or channel.capabilities.idempotent:
-        return unit
+    return unit if not unit.doubts or channel.capabilities.idempotent else _add_mark(unit)
+
+
+def _add_mark(unit: OutboxItem) -> OutboxItem:
     was = unit.outbound
     rendered = None if was.rendered is None else RESENT_MARK + was.rendered
     plain = None if was.plain is None else RESENT_MARK + was.plain
@@ -57,8 +59,8 @@ async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: C
     again.
     """
     if preview is None or preview.platform_id is None:
-        doubts = unit.doubts if preview is None else max(unit.doubts, preview.doubts)
-        return replace(unit, edits=None, doubts=doubts) if unit.shows_something else supersede(unit)
+        is_doubtful = preview is not None and preview.doubts > 0
+        return _send_by_itself(unit, channel, is_doubtful=is_doubtful) if unit.shows_something else supersede(unit)
     place = preview.platform_id
     error = await try_change(channel, place, unit)
     if error is None:
@@ -72,6 +74,14 @@ async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: C
     log.warning("unit %s cannot take the place of its preview and is sent by itself: %s", unit.id, error)
     await try_change(channel, place, None)
     return replace(unit, edits=None)
+
+
+def _send_by_itself(unit: OutboxItem, channel: Channel, *, is_doubtful: bool) -> OutboxItem:
+    """`is_doubtful`: its preview may be shown. By the unit's own token no platform would know that it repeats it."""
+    unit = replace(unit, edits=None)
+    if not is_doubtful:
+        return unit
+    return _add_mark(unit) if channel.capabilities.idempotent else replace(unit, doubts=max(unit.doubts, 1))
 
 
 async def try_change(

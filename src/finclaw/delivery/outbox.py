@@ -283,9 +283,9 @@ class OrderedSender:
         return unit
 
     async def _wait_for_next(self, unit: OutboxItem, error: SendFailed) -> OutboxItem:
-        if unit.is_preview:
+        if unit.is_preview and not unit.doubts:  # one that may be shown must be found, or it would stay for ever
             return supersede(unit)
-        unit = replace(unit, state="planned", attempts=unit.attempts + 1)
+        unit = replace(unit, state="unknown" if unit.doubts else "planned", attempts=unit.attempts + 1)
         wait = RETRY_SECONDS[unit.attempts - 1] if unit.attempts <= len(RETRY_SECONDS) else RETRY_LAST
         log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
         await self._settle(unit)
