@@ -36,11 +36,13 @@ _MARKER: Final = re.compile(r"(?:[-+*>#=|]+|\d{1,9}[.)]|(?:```|~~~).*)$")
 
 
 class _Piece(NamedTuple):
-    """A word of a paragraph that is being cut, with the white space before it and how good a cut there is."""
+    """A block, or a word of a paragraph that is cut: what stands before it, how good a cut there is, and sizes."""
 
     forms: Forms
     gap: Forms
     cut: int
+    size: int
+    gap_size: int
 
 
 _Event = _Piece | Wrapper | Leave
@@ -76,11 +78,11 @@ class Packer:
         if block.resume is not None:
             self._open[-1] = self._open[-1]._replace(resume=block.resume)
         whole = self._write_whole(block)
-        if whole is not None and self._has_room(block.gap, whole):
-            self._add(block.gap, whole)
-        elif whole is not None and block.keep and self._overhead([]) + self._size(whole) <= self._limit:
+        if whole is not None and self._has_room(whole):
+            self._add(whole)
+        elif whole is not None and block.keep and self._overhead() + whole.size <= self._limit:
             self._cut()
-            self._add(self._nothing, whole)
+            self._add(whole)
         else:
             if not block.children and 2 * self._used > self._limit:
                 self._cut()
@@ -95,7 +97,7 @@ class Packer:
             if entered:
                 self._leave()
 
-    def _write_whole(self, block: Block) -> Forms | None:
+    def _write_whole(self, block: Block) -> _Piece | None:
         """The block with all that is in it; None: no part can hold it, which is known before all of it is written."""
         pieces, least = list[Forms](), 0
         for forms in write_block(block):
@@ -103,7 +105,7 @@ class Packer:
             least += len(forms[0])  # no unit counts less than a character
             if least > self._limit:
                 return None
-        return join_forms(pieces, self._nothing)
+        return self._measure(join_forms(pieces, self._nothing), block.gap, _FORCED)
 
     def _fill(self, gap: Forms, inlines: Sequence[Inline]) -> None:
         """Cut inline content into as many parts as it needs."""
@@ -113,7 +115,7 @@ class Packer:
             end = self._find_cut(events, start)
             for each in events[start:end]:
                 if isinstance(each, _Piece):
-                    self._add(each.gap, each.forms)
+                    self._add(each)
                 elif isinstance(each, Wrapper):
                     self._open_wrapper(each)
                 else:
@@ -134,7 +136,7 @@ class Packer:
                     last = place
                     if 2 * used > self._limit:
                         best[each.cut] = place
-                size = self._size(each.forms) + (0 if is_fresh else self._size(each.gap))
+                size = each.size if is_fresh else each.size + each.gap_size
                 if used + size + reserved > self._limit:
                     if best:
                         return best[max(best)]
@@ -154,24 +156,28 @@ class Packer:
 
     def _events(self, gap: Forms, inlines: Sequence[Inline]) -> list[_Event]:
         """Inline content word by word, each short enough for a part, and without marks that would fill a part."""
-        events: list[_Event] = [_Piece(self._nothing, gap, _FORCED)]
-        opened = list[Wrapper | None]()
+        events: list[_Event] = [self._measure(self._nothing, gap, _FORCED)]
+        overhead, opened = self._overhead(), list[int | None]()
         before = ""
         for each in inlines:
             if isinstance(each, TextRun):
-                room = self._limit - self._overhead([wrapper for wrapper in opened if wrapper])
-                events += self._pieces(each, before, max(room, 1))
+                events += self._pieces(each, before, max(self._limit - overhead, 1))
                 before = each.text[-20:] or before
             elif isinstance(each, Fixed):
                 none = self._nothing
-                events.append(
-                    _Piece(none, each.forms, _LINE) if each.is_line_end else _Piece(each.forms, none, _FORCED)
-                )
+                forms, gap, cut = (none, each.forms, _LINE) if each.is_line_end else (each.forms, none, _FORCED)
+                events.append(self._measure(forms, gap, cut))
                 before = ""
             elif isinstance(each, Wrapper):
-                opened.append(each if self._is_small([wrapper for wrapper in opened if wrapper], each) else None)
-                events += (each,) if opened[-1] else ()
-            elif opened.pop() is not None:
+                cost = self._get_cost(each)
+                if 2 * (overhead + cost) > self._limit:
+                    opened.append(None)
+                else:
+                    opened.append(cost)
+                    overhead += cost
+                    events.append(each)
+            elif (cost := opened.pop()) is not None:
+                overhead -= cost
                 events.append(each)
         return events
 
@@ -181,13 +187,13 @@ class Packer:
             cut = _rate_cut(before, space, word)
             gap = escape_forms(space, words.escapes) if space else self._nothing
             before = word or before
-            forms = escape_forms(word, words.escapes)
-            if self._size(forms) <= room:
+            piece = self._measure(escape_forms(word, words.escapes), gap, cut)
+            if piece.size <= room:
                 if word or space:
-                    yield _Piece(forms, gap, cut)
+                    yield piece
                 continue
             for chunk in self._chunks(word, words.escapes, room):
-                yield _Piece(chunk, gap, cut)
+                yield self._measure(chunk, gap, cut)
                 gap, cut = self._nothing, _FORCED
 
     def _chunks(self, word: str, escapes: Escapes, room: int) -> Iterator[Forms]:
@@ -228,38 +234,38 @@ class Packer:
             self._end_part()
             self._begin_part()
 
-    def _has_room(self, gap: Forms, forms: Forms) -> bool:
-        size = self._size(forms) if self._is_fresh else self._size(gap) + self._size(forms)
+    def _has_room(self, piece: _Piece) -> bool:
+        size = piece.size if self._is_fresh else piece.gap_size + piece.size
         return self._used + size + self._reserved <= self._limit
 
-    def _add(self, gap: Forms, forms: Forms) -> None:
-        if self._is_fresh and not any(forms):
+    def _add(self, piece: _Piece) -> None:
+        if self._is_fresh and not any(piece.forms):
             return
         if not self._is_fresh:
-            self._write_raw(gap)
-        self._write_raw(forms)
+            self._write_raw(piece.gap, piece.gap_size)
+        self._write_raw(piece.forms, piece.size)
         self._is_fresh = False
         self._begun = len(self._open)
         self._complete = len(self._written), len(self._open)
 
-    def _write_raw(self, forms: Forms) -> None:
+    def _write_raw(self, forms: Forms, size: int) -> None:
         self._written.append(forms)
-        self._used += self._size(forms)
+        self._used += size
 
     def _enter(self, gap: Forms, wrapper: Wrapper) -> bool:
         """Open a wrapper, unless its marks would take half of every part."""
-        if not self._is_small([], wrapper):
+        if 2 * (self._overhead() + self._get_cost(wrapper)) > self._limit:
             return False
         opening = self._size(wrapper.open) + self._closing_size(wrapper)
         if not self._is_fresh and 4 * (self._used + self._reserved + opening + self._size(gap)) > 3 * self._limit:
             self._cut()
         if not self._is_fresh:
-            self._write_raw(gap)
+            self._write_raw(gap, self._size(gap))
         self._open_wrapper(wrapper)
         return True
 
     def _open_wrapper(self, wrapper: Wrapper) -> None:
-        self._write_raw(wrapper.open)
+        self._write_raw(wrapper.open, self._size(wrapper.open))
         self._open.append(wrapper)
         self._reserved += self._closing_size(wrapper)
 
@@ -267,28 +273,31 @@ class Packer:
         wrapper = self._open.pop()
         self._reserved -= self._closing_size(wrapper)
         if self._begun > len(self._open) and not self._is_fresh:
-            self._write_raw(wrapper.close)
+            self._write_raw(wrapper.close, self._size(wrapper.close))
             self._complete = len(self._written), len(self._open)
         elif self._is_fresh:
             self._begin_part()
         self._begun = min(self._begun, len(self._open))
 
-    def _is_small(self, inside: Sequence[Wrapper], wrapper: Wrapper) -> bool:
-        return 2 * self._overhead([*inside, wrapper]) <= self._limit
+    # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _overhead(self, more: Sequence[Wrapper]) -> int:
+    def _overhead(self) -> int:
         """What a part needs for all that is open in it."""
-        return sum(
-            max(self._size(wrapper.open), self._size(wrapper.resume)) + self._closing_size(wrapper)
-            for wrapper in (*self._open, *more)
-        )
+        return sum(map(self._get_cost, self._open))
+
+    def _get_cost(self, wrapper: Wrapper) -> int:
+        return max(self._size(wrapper.open), self._size(wrapper.resume)) + self._closing_size(wrapper)
 
     def _closing_size(self, wrapper: Wrapper) -> int:
         return max(self._size(wrapper.pause), self._size(wrapper.close))
 
+    def _measure(self, forms: Forms, gap: Forms, cut: int) -> _Piece:
+        return _Piece(forms, gap, cut, self._size(forms), self._size(gap))
+
     def _size(self, forms: Forms) -> int:
         """The longest of those forms that are counted; sums of it are never too small."""
-        size = text_length(forms[0], self._unit)
+        first = forms[0]
+        size = len(first) if first.isascii() else text_length(first, self._unit)
         return size if self._counted == 1 else max(size, text_length(forms[1], self._unit))
 
 
