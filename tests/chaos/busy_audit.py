@@ -195,14 +195,16 @@ def _find_bad_join(case: _Case, entry: Entry) -> Iterator[str]:
 def _find_untold(case: _Case) -> Iterator[str]:
     """Whoever was answered has read all of it, with nothing of another's, unless they have stopped it; and the
     conversation knows what they said."""
-    known = {session: set(_numbers_in(case, session)) for session in case.books.transcripts}
+    known = {session: _numbers_in(case, session) for session in case.books.transcripts}
     for host in case.hosts():
         covered = [each for each in case.of_turn(host) if each.row.outcome in ("answered", "joined")]
-        numbers = [n for each in covered if (n := case.number_of(each)) is not None]
-        if not covered or not numbers:
+        asked = [n for each in covered if (n := case.number_of(each)) is not None]
+        if not asked:
             continue
-        if missing := set(numbers) - known.get(host.row.session, set()):
+        numbers = [n for n in dict.fromkeys(known.get(host.row.session, ())) if n in asked]
+        if missing := set(asked) - set(numbers):
             yield f"{host.row.session} does not remember {sorted(missing)}"
+            continue
         parts = case.parts[host.row.id]
         told = " ".join(case.texts.get(unit.id, "") for unit in parts if unit.state == "sent").split()
         meant = write_answer(numbers).split()

@@ -2,13 +2,12 @@
 
 import asyncio
 import shutil
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.walks.house import Gateway, House, in_virtual_time
+from tests.walks.house import House, in_virtual_time
+from tests.walks.joining import change
 
-from finclaw.kernel.record import Accepted
 from finclaw.pipeline.dispatch import EDITED
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import crash_at, delay, reply, say
@@ -19,13 +18,6 @@ BUSY = reply(delay(5), say("first"))
 def echo(request: Any) -> Any:
     text = request.messages[-1].text
     return BUSY if text == "1" else f"to {text}"
-
-
-async def change(gateway: Gateway, kind: str, target: str, text: str = "", **fields: Any) -> Accepted:
-    minute = len(gateway.provider.requests)
-    at = datetime(2026, 1, 2, 3, minute, tzinfo=UTC) if kind == "edit" else None
-    fields.setdefault("message_id", f"{kind} of {target}: {text}")
-    return await gateway.channel.write(text, kind=kind, target=target, sent_at=at, **fields)
 
 
 @in_virtual_time

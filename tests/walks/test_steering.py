@@ -5,18 +5,15 @@ from pathlib import Path
 
 import pytest
 from tests.walks.house import A_TURN_EACH, Gateway, House, Parts, in_virtual_time
+from tests.walks.joining import LOOK, STEER, slowly, write
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.commands.replay import replay
 from finclaw.config.schema import Settings
 from finclaw.errors import BadRequest
-from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted, TurnTrace
-from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import call, delay, fails, reply
-
-STEER = SessionSettings(queue=QueueSettings(mode="steer"))
 
 
 @pytest.fixture(params=["sqlite", "jsonl"])
@@ -24,24 +21,10 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
     return House(tmp_path, kind=request.param)
 
 
-async def slowly(text: str, scope: ToolScope) -> str:
-    await asyncio.sleep(10)
-    return f"looked at {text}"
-
-
-async def write(gateway: Gateway, text: str, **fields: str) -> Accepted:
-    accepted = await gateway.channel.write(text, message_id=text, **fields)
-    await asyncio.sleep(1)
-    return accepted
-
-
 async def kinds(gateway: Gateway, *messages: Accepted) -> list[str]:
     found = [(await gateway.outcome(each)).kind for each in messages]
     await gateway.app.idle()
     return found
-
-
-LOOK = reply(call("look", {"text": "AAPL"}, id="c1"))
 
 
 @in_virtual_time

@@ -71,6 +71,11 @@ class LocalEngine:
         """The messages of a session that have not ended, in the order of their tickets."""
         return sorted((each for each in self._open.values() if each.session == session), key=lambda each: each.ticket)
 
+    def has_joined(self, accepted: Accepted) -> bool:
+        """Whether another's turn answers a message, or is taking it in just now."""
+        offers = (offer for each, offer in self._lanes.list_open(accepted.session) if each.id == accepted.id)
+        return any(offer is not None and offer.is_taken for offer in offers)
+
     async def suspend(self, inbound_id: str) -> Accepted | None:
         """Take a message that waits for its turn out of the pipeline, to be submitted again with its place kept.
 
@@ -82,6 +87,8 @@ class LocalEngine:
             self._pipeline.find_run(inbound_id),
         )
         if task is None or accepted is None or run is None or run.log is not None or accepted.claim is not None:
+            return None
+        if self.has_joined(accepted):
             return None
         run.leave_lane = lambda: None
         if (lane := self._lanes.find(accepted.session)) is not None:

@@ -142,7 +142,8 @@ class MessageRun(MessageContext):
             return outcome, ()
         last = self.last_of_question if outcome.kind == "answered" else self.accepted
         kind: OutcomeKind = "joined" if outcome.kind in ("answered", "skipped") else outcome.kind
-        end = Outcome(kind=kind, reason=f"answered with message {last.id}", turn_id=outcome.turn_id)
+        reason = f"answered with message {last.id}" if kind == "joined" else outcome.reason
+        end = Outcome(kind=kind, reason=reason, turn_id=outcome.turn_id)
         ends = tuple(JoinedOutcome(each.id, outcome if each.id == last.id else end) for each in joined)
         own = outcome if last.id == self.accepted.id else replace(outcome, kind=kind, reason=end.reason, reply=None)
         return own, ends

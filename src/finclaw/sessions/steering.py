@@ -51,6 +51,11 @@ class JoinOffer:
     def is_settled(self) -> bool:
         return self.is_taken or bool(self.drop_reason)
 
+    @property
+    def is_returned(self) -> bool:
+        """It was taken, or was about to be, and is back in its lane: it waits for a turn of its own."""
+        return self.is_taken and self.ended.done() and (self.ended.cancelled() or self.ended.result() is None)
+
     def settle(self, outcome: Outcome | None) -> None:
         if not self.ended.done():
             self.ended.set_result(outcome)
@@ -106,16 +111,20 @@ class LaneSteering:
         self._joined: list[tuple[JoinOffer, int]] = []
 
     def _fitting(self, *, at_start: bool = False) -> list[JoinOffer]:
-        """Those right behind the turn; whoever does not fit lets nobody pass, unless a later one takes them along."""
-        line = self._line
+        """Those right behind the turn; whoever does not fit lets nobody pass, unless a later one takes them along.
+
+        What an interrupting message has passed is left where it is.
+        """
+        line, host = self._line, self._host
         if line is None:
             return []
-        free = [offer for offer in line.offers_behind(self._host) if not offer.is_taken]
-        behind = list(takewhile(lambda offer: may_join(self._host, offer), free))
+        later = (offer for offer in line.offers_behind(host) if offer.accepted.ticket > host.ticket)
+        waiting = (offer for offer in later if not offer.is_taken or offer.is_returned)
+        behind = list(takewhile(lambda offer: not offer.is_returned and may_join(host, offer), waiting))
         along = max((place for place, offer in enumerate(behind, 1) if offer.mode == "steer-backlog"), default=0)
 
         def joins(offer: JoinOffer) -> bool:
-            return offer.mode == "steer" or (at_start and line.shares_turn(self._host, self._mode, offer))
+            return offer.mode == "steer" or (at_start and line.shares_turn(host, self._mode, offer))
 
         return [*behind[:along], *takewhile(joins, behind[along:])]
 
@@ -126,11 +135,16 @@ class LaneSteering:
         for offer in self._fitting(at_start=answers == 0):
             if offer.is_settled:  # while another one joined
                 return
-            offer.is_taken = True
-            if await self._take_one(offer):
-                self._joined.append((offer, answers))
-            else:
-                offer.settle(None)
+            offer.is_taken, is_joined = True, False
+            try:
+                is_joined = await self._take_one(offer)
+            finally:  # also where the turn was stopped meanwhile: its end puts back whatever it does not name
+                if is_joined:
+                    self._joined.append((offer, answers))
+                else:
+                    offer.settle(None)
+            if not is_joined:
+                return
 
     async def _take_one(self, offer: JoinOffer) -> bool:
         line, join = self._line, self._join

@@ -150,18 +150,17 @@ class TurnLog:
     async def join(self, accepted: Accepted, words: Message) -> bool:
         """Take a later message in: on disk before the model sees it. False: it has a turn of its own."""
         self.push(Append(words))
-        events, is_committed = self.unlogged, False
+        events, is_joined = self.unlogged, False
 
         def committed() -> None:
-            nonlocal is_committed
-            is_committed = True
             self._logged += len(events)
             self._offset += len(events)
 
         try:
-            return await self._store.join(self.claim, accepted, self._logged, events, committed)
+            is_joined = await self._store.join(self.claim, accepted, self._logged, events, committed)
+            return is_joined
         finally:
-            if not is_committed:
+            if not is_joined:  # also where the turn was stopped during the commit: nobody has taken it in then
                 self.push(Remove(words.id))
 
     @property

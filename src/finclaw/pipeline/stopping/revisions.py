@@ -4,6 +4,8 @@ Before its turn an edit takes the place of the message, which passes all stages 
 marked as edited. A deletion ends what waits. Nobody changes what another has written.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from finclaw.gateway import StopRequest, sender_of
@@ -42,10 +44,13 @@ class Revisions:
         run.inbound = replace(run.inbound, mentions_us=inbound.mentions_us or target.inbound.mentions_us)
 
     async def _delete(self, target: Accepted, run: MessageRun, what: str) -> None:
-        reason = f"deleted by the person with message {run.accepted.id}"
-        request = StopRequest(session=run.accepted.session, reason=reason, only=target.id)
-        report = await self._stops.stop(request, only_waiting=True)
-        raise skip(f"{what}: it is not answered" if report.dropped else f"{what}: its turn has begun or is over")
+        record = await self._store.find(target.id)
+        dropped: Sequence[str] = ()
+        if record is not None and record.state != "joined":  # the turn of another answers that one
+            reason = f"deleted by the person with message {run.accepted.id}"
+            request = StopRequest(session=run.accepted.session, reason=reason, only=target.id)
+            dropped = (await self._stops.stop(request, only_waiting=True)).dropped
+        raise skip(f"{what}: it is not answered" if dropped else f"{what}: its turn has begun or is over")
 
     async def _replace_waiting(self, target: Accepted, edit: Accepted) -> bool:
         """Whether the new words took the place of the old ones. The commit decides: a turn that has begun goes on."""

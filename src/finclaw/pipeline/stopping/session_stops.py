@@ -44,8 +44,9 @@ class SessionStops:
         everybody = self._engine.find_open(request.session)
         chosen = [each for each in everybody if _is_meant(each, request)]
         runs = {each.id: run for each in chosen if (run := self._pipeline.find_run(each.id)) is not None}
-        if only_waiting:  # who has begun by now goes on
+        if only_waiting:  # who has begun by now, or is in a turn that has, goes on
             chosen = [each for each in chosen if each.id not in runs or not _has_begun(runs[each.id])]
+            chosen = [each for each in chosen if not self._engine.has_joined(each)]
         running = [each.id for each in chosen if each.id in runs and _has_begun(runs[each.id])]
         waiting = [each.id for each in chosen if each.id not in running]
         ends = [self._engine.watch_end(each.id) for each in chosen]

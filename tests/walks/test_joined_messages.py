@@ -1,0 +1,118 @@
+"""Messages that another's turn has taken in, when they are edited or deleted, or when that turn does not end well."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.walks.house import House, in_virtual_time
+from tests.walks.joining import LOOK, STEER, change, slowly, write
+from tests.walks.tools import Desk
+
+from finclaw.errors import BadRequest
+from finclaw.kernel.event import Event, MessageEnded
+from finclaw.pipeline.dispatch import EDITED
+from finclaw.testing import call, crash_at, delay, fails, reply, say
+
+BOTH = reply(delay(5), say("both"))
+
+
+@pytest.fixture(params=["sqlite", "jsonl"])
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
+    return House(tmp_path, kind=request.param)
+
+
+@in_virtual_time
+async def test_an_edit_of_a_message_that_has_joined_is_an_input_of_its_own(house: House) -> None:
+    desk, ends = Desk(), list[tuple[str, str]]()
+
+    def observe(event: Event) -> None:
+        if isinstance(event, MessageEnded):
+            ends.append((event.inbound_id, event.outcome))
+
+    async with house.open(LOOK, BOTH, "anew", tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        gateway.app.observe(observe)
+        host, later = await write(gateway, "AAPL?"), await write(gateway, "and in won")
+        await asyncio.sleep(10)
+        edit = await change(gateway, "edit", "and in won", "and in yen")
+        outcomes = [await gateway.outcome(each) for each in (host, later, edit)]
+        await gateway.app.idle()
+        assert [(each.kind, each.reply) for each in outcomes] == [
+            ("answered", "both"),
+            ("joined", None),
+            ("answered", "anew"),
+        ]
+        assert gateway.said == ["both", "anew"]
+        assert gateway.seen[-1].text == f"{EDITED} and in yen"
+        assert sorted(ends) == [(host.id, "answered"), (later.id, "joined"), (edit.id, "answered")]
+
+
+@in_virtual_time
+async def test_a_deletion_of_a_message_that_has_joined_comes_too_late(house: House) -> None:
+    desk = Desk()
+    async with house.open(LOOK, BOTH, tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        host, later = await write(gateway, "AAPL?"), await write(gateway, "and in won")
+        await asyncio.sleep(10)
+        gone = await change(gateway, "delete", "and in won")
+        outcomes = [await gateway.outcome(each) for each in (host, later, gone)]
+        await gateway.app.idle()
+        assert [each.kind for each in outcomes] == ["answered", "joined", "skipped"]
+        assert outcomes[2].reason == "delete of message and in won: its turn has begun or is over"
+        assert gateway.said == ["both"]
+
+
+@pytest.mark.parametrize("kind", ["edit", "delete"])
+@in_virtual_time
+async def test_after_a_restart_it_is_still_part_of_the_turn(house: House, kind: str) -> None:
+    desk = Desk()
+    tools = [desk.tool("look", slowly)]
+    again = reply(call("look", {"text": "MSFT"}, id="c2"))
+    async with house.open(LOOK, again, tools=tools, sessions=STEER) as gateway:
+        host, later = await write(gateway, "AAPL?"), await write(gateway, "and in won")
+        await asyncio.sleep(12)
+        house.troubles["release"] = [RuntimeError("the process is dead")]
+    house.troubles.clear()
+    async with house.open(BOTH, "anew", tools=tools, sessions=STEER) as gateway:
+        await asyncio.sleep(1)
+        changed = await change(gateway, kind, "and in won", "and in yen" if kind == "edit" else "")
+        found = [(await gateway.outcome(each)).kind for each in (host, later, changed)]
+        await gateway.app.idle()
+        assert found == ["answered", "joined", "answered" if kind == "edit" else "skipped"]
+        assert gateway.said == ["both", "anew"][: 2 if kind == "edit" else 1]
+
+
+@in_virtual_time
+async def test_it_fails_for_the_reason_of_the_turn(house: House) -> None:
+    desk = Desk()
+    again = reply(call("look", {"text": "MSFT"}, id="c2"))
+    script = (LOOK, again, fails(BadRequest("no")))
+    async with house.open(*script, tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        host, later = await write(gateway, "AAPL?"), await write(gateway, "and in won")
+        first, second = [await gateway.outcome(each) for each in (host, later)]
+        assert (first.kind, second.kind) == ("failed", "failed")
+        assert second.reason == first.reason
+
+
+@in_virtual_time
+async def test_a_stop_while_it_is_being_taken_in_leaves_it_its_own_turn(house: House) -> None:
+    desk = Desk()
+    async with house.open(LOOK, "by itself", tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        host, later = await write(gateway, "AAPL?"), await write(gateway, "and in won")
+        with crash_at("join:before_commit", 1, lambda _: gateway.app.stop_message(host.id)):
+            await asyncio.sleep(10)
+        found = await asyncio.wait_for(asyncio.gather(*map(gateway.outcome, (host, later))), 60)
+        assert [each.kind for each in found] == ["stopped", "answered"]
+        words = [each.text for each in await gateway.app.messages(host.session) if each.role == "user"]
+        assert words == ["AAPL?", "and in won"], "each once, and in order"
+
+
+@in_virtual_time
+async def test_those_that_an_interrupting_message_has_passed_keep_their_order_and_may_join(house: House) -> None:
+    desk = Desk()
+    script = (reply(delay(60), say("never")), LOOK, "interrupting", "all of the rest")
+    async with house.open(*script, tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        asked = [await write(gateway, text) for text in ("one", "two", "three", "/queue interrupt four", "five")]
+        found = await asyncio.wait_for(asyncio.gather(*map(gateway.outcome, asked)), 300)
+        words = [each.text for each in await gateway.app.messages(asked[0].session) if each.role == "user"]
+        assert words == ["one", "four", "five", "two", "three"]
+        assert [each.kind for each in found] == ["stopped", "joined", "answered", "answered", "joined"]
+        assert gateway.said[-2:] == ["interrupting", "all of the rest"]
