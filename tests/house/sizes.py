@@ -179,6 +179,8 @@ def inner_imports() -> set[str]:
 
 
 def _inner(module: Module) -> Iterator[tuple[str, str]]:
+    if not re.search(r"^\s+(from|import) ", module.text, re.MULTILINE):
+        return
     lines = module.text.splitlines()
     for function in ast.walk(module.tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -196,11 +198,17 @@ def _optional_packages() -> set[str]:
     return {re.split(r"[^\w-]", line)[0].replace("-", "_") for group in groups for line in group}
 
 
+TAKES_FROM_A_TEST: Final = re.compile(r"^\s*from tests\b(?:.*|.* import \([^)]*)\btest_\w+", re.MULTILINE)
+
+
 def count_test_imports() -> set[str]:
     """Tests that take helpers from another test module, in which nobody looks for them."""
     found: set[str] = set()
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not TAKES_FROM_A_TEST.search(text):  # to parse all tests takes seconds
+            continue
+        for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tests."):
                 continue
             targets = {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}

@@ -65,7 +65,7 @@ def search(term: str) -> list[str]:
     named = re.compile(rf"(?:^|_){'_?'.join(map(re.escape, term.split()))}(?:s|ed|ion)?(?:_|$)", re.IGNORECASE)
     found: list[tuple[bool, int, str]] = []
     for path, text in read_source().items():
-        lines = sum(words.search(line) is not None for line in text.splitlines())
+        lines = sum(words.search(line) is not None for line in text.splitlines()) if words.search(text) else 0
         has_name = named.search(Path(path).stem) is not None
         if lines or has_name:
             found.append((not has_name, -lines, path))
