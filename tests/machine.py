@@ -12,6 +12,11 @@ def slowness() -> float:
     return measure_slowness()
 
 
+def is_quick(seconds: float, limit: float) -> bool:
+    """Whether so much processor time is within the limit. This machine is measured, which takes long, only in doubt."""
+    return seconds < limit or seconds < limit * slowness()
+
+
 def examples(number: int) -> int:
     """So many in `make chaos` and `make soak`; a third of them in every other run, which has thousands of tests."""
     return number if settings.get_current_profile_name() == LONG else max(20, number // 3)

@@ -29,7 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, convert
 from msgspec.structs import replace
-from tests.machine import slowness
+from tests.machine import is_quick, slowness
 
 from finclaw.agent.window.tokens.count import WEIGHTS, Weights, count_tokens
 from finclaw.agent.window.tokens.estimator import A_CALL, A_MESSAGE, AN_IMAGE, Estimator
@@ -244,7 +244,7 @@ def test_a_kept_message_is_one_look_however_long_it_is() -> None:
     before = process_time()
     for _ in range(1_000):
         assert estimator.tokens_of(long) == first
-    assert process_time() - before < 0.1 * slowness()  # counting it again would take a minute
+    assert is_quick(process_time() - before, 0.1)  # counting it again would take a minute
 
 
 def test_what_is_kept_is_bounded_and_what_is_asked_for_stays() -> None:

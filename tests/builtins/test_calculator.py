@@ -12,7 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.builtins.programs import exact, last
-from tests.machine import examples, slowness
+from tests.machine import examples, is_quick
 
 from finclaw.builtins.calculator import Calculator
 from finclaw.builtins.calculator.answer import calculate
@@ -305,7 +305,7 @@ def test_nothing_takes_long(what: str) -> None:
     began = process_time()
     with suppress(CannotCalculate):
         calculate(HOSTILE[what], NOW)
-    assert process_time() - began < 3.0 * slowness()
+    assert is_quick(process_time() - began, 3.0)
 
 
 @pytest.mark.parametrize(

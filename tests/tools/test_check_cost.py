@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.machine import slowness
+from tests.machine import is_quick
 
 from finclaw.builtins.mcp.definition import Definition, spec_of
 from finclaw.errors import ExtensionError, InvalidArguments
@@ -58,7 +58,7 @@ def test_a_hostile_pair_of_schema_and_arguments_is_judged_in_time(name: str) -> 
     with pytest.raises(InvalidArguments) as refused:
         check.check(spec, args)
     took = time.process_time() - began
-    assert took < LONGEST * slowness()
+    assert is_quick(took, LONGEST)
     assert str(refused.value).startswith("Invalid input for bad__act")
     assert len(str(refused.value)) < 10_000
 
@@ -121,7 +121,7 @@ async def test_no_check_stalls_the_event_loop(name: str) -> None:
         await asyncio.sleep(0.01)
     finally:
         watching.cancel()
-    assert longest < LONGEST * slowness()
+    assert is_quick(longest, LONGEST)
 
 
 def test_a_schema_is_compiled_once_whoever_needs_it() -> None:
@@ -163,4 +163,4 @@ def test_a_schema_over_its_budget_is_refused_before_it_is_compiled(schema: dict[
     began = time.process_time()
     with pytest.raises(ExtensionError, match="its schema"):
         spec_of("bad", Definition("act", "Acts.", schema))
-    assert time.process_time() - began < LONGEST * slowness()
+    assert is_quick(time.process_time() - began, LONGEST)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.builtins.mcp.bench import SERVERS, Bench
-from tests.machine import slowness
+from tests.machine import is_quick
 
 from finclaw.builtins.mcp.message_size import has_too_many_values
 
@@ -73,7 +73,7 @@ async def test_a_hostile_schema_is_left_out_with_a_reason_and_stalls_nobody(
         told = await again.said()
         assert again.names == ["bad__fine"]
     assert any(part in told for part in reason.split("|")), told
-    assert stalls.longest < LONGEST_STALL * slowness(), how
+    assert is_quick(stalls.longest, LONGEST_STALL), how
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_as_much_as_is_taken_and_again_each_second_stalls_nobody(bench: Be
         await asyncio.sleep(3)  # it looks for approvals each second
         told = await again.said()
     assert "tools: " in told or "not offered" in told
-    assert stalls.longest < LONGEST_STALL * slowness(), how
+    assert is_quick(stalls.longest, LONGEST_STALL), how
 
 
 LISTING = '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"type":"object","x":%s}}]}}'
@@ -118,7 +118,7 @@ def test_a_message_of_millions_of_values_is_refused_before_it_is_parsed(body: st
     line = (LISTING % body).encode()
     began = time.process_time()
     assert has_too_many_values(line)
-    assert time.process_time() - began < LONGEST_STALL * slowness()
+    assert is_quick(time.process_time() - began, LONGEST_STALL)
 
 
 @pytest.mark.parametrize(
