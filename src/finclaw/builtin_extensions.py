@@ -109,15 +109,14 @@ def builtin_extensions(
     calendar = TableCalendar()
     finance = Finance(partial(_open_market, settings, calendar), calendar)
     yield as_builtin(finance, "outside of yours: it labels what your layers have made of a reply")
+    choices = _name_choices(settings)
+    settle = choices.settle_name if choices is not None else _keep_name
     charts = Charts(
-        lambda: _market_data(finance.market), builtin_services.person_by_id, builtin_services.channel, prefix
+        lambda: _market_data(finance.market), builtin_services.person_by_id, builtin_services.channel, settle, prefix
     )
     yield as_builtin(charts, "behind finance, whose market it draws: one command and one tool")
-    choices = _name_choices(settings)
     if choices is not None:
         yield as_builtin(choices, "outside of yours: your layers see the instrument that a person means by a name")
-
-    settle = choices.settle_name if choices is not None else _keep_name
 
     def market_data() -> MarketData:
         return _market_data(finance.market)[1]

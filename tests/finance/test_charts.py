@@ -185,7 +185,7 @@ async def test_the_command_answers_with_a_picture_and_its_facts(house: House) ->
         assert picture.alt.startswith("Candlestick chart of Apple (AAPL), 2026-05-20 to 2026-11-16: from ")
         assert read_image_header((house.state / "blobs" / picture.blob).read_bytes()) is not None
         facts = {fact.field: fact.value for fact in outcome.facts}
-        assert sent.text.startswith(f"**Apple (AAPL)**, 6 months: {facts['end']} USD, ▼ down ")
+        assert sent.text.startswith(f"**Apple (AAPL)**, 6 months: ${facts['end']}, ▼ down ")
         assert f"({facts['period_change']:+,})" in sent.text
         assert sent.text.endswith(f"{DEMO_LINES['en']}\n\n{LINES['retail']['figure']['en']}")
         assert [each.command for each in sent.unit.outbound.actions] == [
@@ -198,7 +198,7 @@ async def test_the_command_answers_with_a_picture_and_its_facts(house: House) ->
 async def test_without_pictures_it_is_a_line_of_characters(house: House) -> None:
     async with house.open(capabilities=PROFILES["plain"]) as gateway:
         text = (await gateway.ask("/차트 삼성전자 1개월")).reply or ""
-        assert text.startswith("**삼성전자 (005930)**, 1개월: 76,600 KRW")
+        assert text.startswith("**삼성전자 (005930)**, 1개월: 76,600원,")
         assert set(text.splitlines()[2].strip("`")) <= set("▁▂▃▄▅▆▇█")
         assert gateway.channel.sent[0].unit.outbound.actions == ()
 

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market
@@ -37,13 +39,16 @@ _DELISTED: Final[dict[Language, str]] = {
 _REPLACED: Final[dict[Language, str]] = {"en": "This took its place:", "ko": "대신 거래되는 종목입니다."}
 
 
-async def find_instruments(market: Market, settle: Settle, words: str, person: Person) -> list[Instrument]:
+async def find_instruments(
+    market: Market, settle: Settle, words: str, person: Person, language: Language
+) -> list[Instrument]:
     """Those that a line names, one or several, each once. Raises ToolError for a name that is not certain."""
+    speaker = replace(person, language=person.language or language)
     try:
-        return [resolve(market, await settle(words, person))]
+        return [resolve(market, await settle(words, speaker))]
     except SeveralNames as several:
         names = (several.suggestion or "").splitlines()[1:]
-        return list(dict.fromkeys([resolve(market, await settle(each, person)) for each in names]))
+        return list(dict.fromkeys([resolve(market, await settle(each, speaker)) for each in names]))
 
 
 def ask_which(error: ToolError, name: str, language: Language, command_for: Callable[[str], str]) -> CommandReply:

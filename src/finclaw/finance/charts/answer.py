@@ -12,7 +12,7 @@ from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.name_question import ask_which
+from finclaw.finance.name_question import Settle, ask_which, find_instruments
 from finclaw.finance.output import identity, minute, record
 from finclaw.finance.period import ChartPeriod
 from finclaw.finance.resolve import resolve
@@ -31,9 +31,10 @@ _NO_DATA: Final[dict[Language, str]] = {
 class ChartAnswers:
     """Charts of one market, for people and models."""
 
-    def __init__(self, market: Market, data: MarketData, prefix: str) -> None:
+    def __init__(self, market: Market, data: MarketData, settle: Settle, prefix: str) -> None:
         self._market = market
         self._data = data
+        self._settle = settle
         self._prefix = prefix
 
     async def answer_tool(
@@ -49,8 +50,8 @@ class ChartAnswers:
         wanted = words.read_request(args)
         language = language_of_command(scope)
         try:
-            instrument = resolve(self._market, wanted.words)
-            drawn = await self._load(instrument, wanted, scope.person)
+            found = await find_instruments(self._market, self._settle, wanted.words, scope.person, language)
+            drawn = await self._load(found[0], wanted, scope.person)
         except DataError:
             return CommandReply(_NO_DATA[language].format(wanted.words))
         except ToolError as error:

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from finclaw.finance.commands.extension import FinanceCommand
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
+from finclaw.finance.name_question import Settle
 from finclaw.finance.period import ChartPeriod
 from finclaw.finance.quote import SymbolName
 from finclaw.kernel.envelope import Capabilities
@@ -44,12 +45,14 @@ class Charts:
         market: Callable[[], tuple[Market, MarketData]],
         person: Callable[[str], Person],
         channel: Callable[[str], Capabilities],
+        settle: Settle,
         prefix: str = "/",
     ) -> None:
         """`market` is asked with the first chart; `person` and `channel` are looked up by id and by name."""
         self._market = market
         self._person = person
         self._channel = channel
+        self._settle = settle
         self._prefix = prefix
         self._made: ChartAnswers | None = None
 
@@ -62,9 +65,9 @@ class Charts:
                 description="Draws a price chart / 시세 차트",
                 usage=usage,
                 arguments=(
-                    CommandArgument("SYMBOL", "symbol or name: AAPL, 삼성전자"),
-                    CommandArgument("PERIOD", "1D 5D 1M 3M 6M 1Y 5Y YTD", required=False),
-                    CommandArgument("STYLE", "line or candle", required=False),
+                    CommandArgument("SYMBOL", "symbol or name: AAPL, Apple / 종목 코드나 이름: 삼성전자, AAPL"),
+                    CommandArgument("PERIOD", "1D 5D 1M 3M 6M 1Y 5Y YTD / 1일, 1개월, 1년, 올해 등", required=False),
+                    CommandArgument("STYLE", "line or candle / 선 또는 캔들", required=False),
                 ),
                 answer=self._answer_command,
             )
@@ -88,5 +91,5 @@ class Charts:
     def _answers(self) -> "ChartAnswers":
         from finclaw.finance.charts.answer import ChartAnswers  # noqa: PLC0415  `cold_cpu`: what draws
 
-        self._made = self._made or ChartAnswers(*self._market(), self._prefix)
+        self._made = self._made or ChartAnswers(*self._market(), self._settle, self._prefix)
         return self._made

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from finclaw.finance.charts.chart import PERIODS, Chart, ChartStyle, thin_out
+from finclaw.finance.commands.words import write_price
 from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.market_data.port import Adjustment
 from finclaw.finance.period import ChartPeriod, session_day
@@ -47,7 +48,6 @@ _MOVES: Final[dict[Language, tuple[str, str, str]]] = {
 }
 _LABELS: Final[dict[Language, dict[str, str]]] = {
     "en": {
-        "points": "points",
         "since": "{move} since {day}",
         "only": " (only from {0})",
         "high": "High {0}",
@@ -62,7 +62,6 @@ _LABELS: Final[dict[Language, dict[str, str]]] = {
         "candle": "Candlestick chart",
     },
     "ko": {
-        "points": "포인트",
         "since": "{day} 대비 {move}",
         "only": " ({0} 이후만)",
         "high": "최고 {0}",
@@ -96,8 +95,7 @@ def title_of(chart: Chart, language: Language) -> str:
 
 
 def format_price(chart: Chart, value: Decimal, language: Language) -> str:
-    unit = _LABELS[language]["points"] if chart.instrument.kind == "index" else chart.instrument.currency
-    return f"{value:,} {unit}"
+    return write_price(chart.instrument, value, language)
 
 
 def move_of(chart: Chart, language: Language) -> str:

@@ -84,7 +84,7 @@ class MarketAnswers:
     async def answer_price(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         language, name = language_of_command(scope), " ".join(args)
         try:
-            instruments = await self._find(name, scope.person)
+            instruments = await self._find(name, scope.person, language)
         except ToolError as error:
             return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}price {symbol}")
         quotes, missing = await self._quotes(instruments[:MOST_PRICES], language)
@@ -95,8 +95,8 @@ class MarketAnswers:
             return _reply(text, quotes)
         return _reply(describe_quote(quotes[0], scope.person, language), quotes, self._next(quotes[0], scope, language))
 
-    async def _find(self, words: str, person: Person) -> list[Instrument]:
-        return await find_instruments(self._desk.market, self._desk.settle, words, person)
+    async def _find(self, words: str, person: Person, language: Language) -> list[Instrument]:
+        return await find_instruments(self._desk.market, self._desk.settle, words, person, language)
 
     async def _quotes(self, instruments: Sequence[Instrument], language: Language) -> tuple[list[Quote], list[str]]:
         """Asked for together; a line for each that could not be had."""
@@ -163,7 +163,7 @@ class MarketAnswers:
     async def answer_news(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         language, name = language_of_command(scope), " ".join(args)
         try:
-            found = await self._find(name, scope.person) if name else []
+            found = await self._find(name, scope.person, language) if name else []
         except ToolError as error:
             return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}news {symbol}")
         instrument = found[0] if found else None

@@ -15,7 +15,7 @@ from finclaw.text import Language
 if TYPE_CHECKING:
     from finclaw.finance.commands.answers import CommandMarket, MarketAnswers
 
-_INSTRUMENT: Final = "symbol or name: AAPL, 삼성전자, BTC"
+_INSTRUMENT: Final = "symbol or name: AAPL, Apple, BTC / 종목 코드나 이름: 삼성전자, AAPL, BTC"
 
 
 class FinanceCommand(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,11 @@ class MarketCommands:
             names={"ko": "환율"},
             description="Exchange rates, or an amount in another currency / 환율과 환산",
             usage=f"{prefix}fx [100 USD KRW] ({prefix}환율 100달러)",
-            arguments=(CommandArgument("AMOUNT", "an amount and one or two currencies", required=False),),
+            arguments=(
+                CommandArgument(
+                    "AMOUNT", "an amount and one or two currencies / 금액과 통화 하나나 둘", required=False
+                ),
+            ),
             answer=lambda args, scope: self._answers().answer_fx(args, scope),
         )
         yield FinanceCommand(
@@ -75,7 +79,11 @@ class MarketCommands:
             names={"ko": "시장"},
             description="Which markets are open, and the main indices / 개장 여부와 주요 지수",
             usage=f"{prefix}market [KRX] ({prefix}시장 미국)",
-            arguments=(CommandArgument("MARKET", "KRX, NYSE, US, or an instrument", required=False),),
+            arguments=(
+                CommandArgument(
+                    "MARKET", "KRX, NYSE, US, or an instrument / 한국, 미국, KRX, NYSE 또는 종목", required=False
+                ),
+            ),
             answer=lambda args, scope: self._answers().answer_market(args, scope),
         )
         yield FinanceCommand(

@@ -20,7 +20,7 @@ def describe_news(
         return f"There are no recent headlines about {about}." if about else "There are no recent press releases."
     is_demo = any(each.source == DEMO_SOURCE for each in items)
     heading = _heading(about, is_demo=is_demo, language=language)
-    blocks = [_describe_item(each, where or UTC) for each in items]
+    blocks = [_describe_item(each, where or UTC, language) for each in items]
     source = write_source(", ".join(dict.fromkeys(each.source for each in items)), language)
     if is_demo:
         told = "데모 시장의 지어낸 제목입니다. 실제 뉴스가 아닙니다." if language == "ko" else "Made up: no real news."
@@ -41,6 +41,6 @@ def _heading(about: str, *, is_demo: bool, language: Language) -> str:
     return f"News about {about}" if about else "Market news" if is_demo else "From the central banks"
 
 
-def _describe_item(item: NewsItem, where: tzinfo) -> str:
-    told = " · ".join(filter(None, (item.publisher, write_moment(item.published_at, where))))
+def _describe_item(item: NewsItem, where: tzinfo, language: Language) -> str:
+    told = " · ".join(filter(None, (write_source(item.publisher, language), write_moment(item.published_at, where))))
     return f"{item.title}\n{told}\n{item.url}"

@@ -19,6 +19,7 @@ from finclaw.kernel.message import ToolResult
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import ToolCallContext
+from finclaw.text import language_of
 from finclaw.tools.define import tool
 
 MIGRATIONS: Final = (
@@ -103,27 +104,27 @@ class InstrumentChoices:
         """Put the instrument in a name's place before the tool reads it. The tool checks its arguments as ever."""
         person = ctx.turn.context.person
         if ctx.tool_name.startswith(_PREFIXES) and ctx.tool_name != "market__choose" and person.id:
-            ctx.args = await self._settle_names(ctx.args, person)
+            ctx.args = await self._settle_names(ctx.args, person, currency_of(person, ctx.turn.context.body))
         return await ctx.next()
 
-    async def _settle_names(self, args: Mapping[str, Any], person: Person) -> dict[str, Any]:
+    async def _settle_names(self, args: Mapping[str, Any], person: Person, currency: str) -> dict[str, Any]:
         settled = dict(args)
         if isinstance(one := args.get("symbol"), str):
-            settled["symbol"] = await self._settle(one, person)
+            settled["symbol"] = await self._settle(one, person, currency)
         if isinstance(args.get("symbols"), list):
             several: list[Any] = args["symbols"]
             settled["symbols"] = [
-                await self._settle(each, person) if isinstance(each, str) else each for each in several
+                await self._settle(each, person, currency) if isinstance(each, str) else each for each in several
             ]
         return settled
 
     async def settle_name(self, name: str, person: Person) -> str:
         """The instrument that this person means by a name, as it is asked for; else the name."""
-        return await self._settle(name, person) if person.id else name
+        return await self._settle(name, person, currency_of(person, name)) if person.id else name
 
-    async def _settle(self, name: str, person: Person) -> str:
-        match self._index.find(name, person.currency):
-            case Instrument(kind="coin") as coin if person.currency:
+    async def _settle(self, name: str, person: Person, currency: str) -> str:
+        match self._index.find(name, currency):
+            case Instrument(kind="coin") as coin if currency:
                 return coin.symbol
             case Ambiguous(candidates):
                 chosen = await self._choices.find(person.id, list(spellings(name)))
@@ -156,6 +157,12 @@ class InstrumentChoices:
                 return each
         listed = ", ".join(each.symbol for each in found.candidates)
         raise ToolError(f'"{symbol}" is no candidate for "{name}". They are: {listed}. Ask the user.')
+
+
+def currency_of(person: Person, text: str) -> str:
+    """What coins are priced in for this person: their own currency, else won for whoever writes Korean, else ""."""
+    is_korean = person.language.startswith("ko") or language_of(text) == "ko"
+    return person.currency or ("KRW" if is_korean else "")
 
 
 def _choice_of(instrument: Instrument) -> str:

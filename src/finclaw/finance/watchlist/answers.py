@@ -78,7 +78,7 @@ class WatchAnswers:
         if wanted.verb == "remove" and wanted.words.casefold() in _ALL:
             return await self._remove(None, scope, language)
         try:
-            instruments = await find_instruments(self._desk.market, self._settle, wanted.words, scope.person)
+            instruments = await find_instruments(self._desk.market, self._settle, wanted.words, scope.person, language)
         except ToolError as error:
             line = f"{self._prefix}watch {wanted.verb}"
             return ask_which(error, wanted.words, language, lambda symbol: f"{line} {symbol}")

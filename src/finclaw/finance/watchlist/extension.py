@@ -60,8 +60,12 @@ class Watching:
                 description="Your watchlist: shown, added to, removed from / 관심 종목 보기, 추가, 삭제",
                 usage=f"{prefix}watch [add|remove AAPL] ({prefix}관심 추가 삼성전자)",
                 arguments=(
-                    CommandArgument("VERB", "add, remove or list; 추가, 삭제, 목록", required=False),
-                    CommandArgument("SYMBOL", "symbols or names: AAPL, 삼성전자, BTC", required=False),
+                    CommandArgument("VERB", "add, remove or list / 추가, 삭제, 목록", required=False),
+                    CommandArgument(
+                        "SYMBOL",
+                        "symbols or names: AAPL, Apple, BTC / 종목 코드나 이름: 삼성전자, AAPL, BTC",
+                        required=False,
+                    ),
                 ),
                 answer=self._answer,
             )
