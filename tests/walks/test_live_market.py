@@ -19,7 +19,7 @@ from finclaw.testing import call, reply, say
         ("애플 주가 알려줘", "250.12달러", "(2026-11-14 06:00 KST 기준, 장 마감, 출처: Yahoo Finance)"),
         ("How much is Apple?", "$251.30", "(As of 2026-11-13 16:00 EST, market closed, source: Yahoo Finance)"),
         ("What is bitcoin at?", "$100,210.55", "source: Coinbase (change since 00:00 UTC))"),
-        ("비트코인 얼마야?", "100,210.55달러", "출처: Coinbase (등락 기준 시각 00:00 UTC))"),
+        ("비트코인 얼마야?", "141,000,000원", "출처: Upbit (등락 기준 시각 09:00 KST))"),
     ],
 )
 async def test_a_price_is_answered_with_its_source_and_time(tmp_path: Path, asked: str, figure: str, line: str) -> None:
@@ -93,6 +93,11 @@ async def test_no_price_at_all_is_said_without_a_figure_and_says_who_failed(
         ("market__quote", {"symbol": "KOSPI"}, ["price: 3951.24", "source: Naver"]),
         ("market__quote", {"symbol": "BTC-KRW"}, ["price: 141000000", "change_counted_from: 09:00 KST"]),
         ("fx__convert", {"amount": "100", "from": "USD", "to": "KRW"}, ["result: 140050 KRW", "source: Naver"]),
+        (
+            "fx__convert",
+            {"amount": "100", "from": "JPY", "to": "KRW"},
+            ["rate JPY/KRW: 9.082", "result: 908 KRW", "source: Naver"],
+        ),
         (
             "fx__convert",
             {"amount": "2", "from": "BTC", "to": "KRW"},

@@ -97,9 +97,10 @@ async def load_conversion(market: Market, amount: Decimal, base: str, target: st
 async def convert(market: Market, amount: Decimal, source: str, target: str) -> tuple[Decimal, tuple[Leg, ...]]:
     """The amount in the other currency, not rounded, with the rates in their order.
 
-    The way goes through the dollar, but for a coin that is traded in won: its price there is another one.
+    The way goes through the dollar, but for what is quoted in won: a coin's price there is another one, and a bank
+    posts its rates there when nobody has one in dollars.
     """
-    direct = await _coin_in_won(market, source, target)
+    direct = await _load_won_rate(market, source, target)
     legs = direct or (
         *await _dollars_for(market, source),
         *(_reverse(leg) for leg in await _dollars_for(market, target)),
@@ -138,12 +139,18 @@ def coins(value: Decimal) -> Decimal:
     return value.quantize(Decimal("0.00000001"))
 
 
-async def _coin_in_won(market: Market, source: str, target: str) -> tuple[Leg, ...]:
-    """The one rate between a coin and the won; empty where the market does not have it."""
-    coin = source if target == "KRW" else target if source == "KRW" else ""
-    if coin not in _COINS or market.instruments.get(f"{coin}-KRW") is None:
+async def _load_won_rate(market: Market, source: str, target: str) -> tuple[Leg, ...]:
+    """The one rate between the won and a coin or another currency; empty where the market does not have it."""
+    other = source if target == "KRW" else target if source == "KRW" else ""
+    symbol = f"{other}-KRW" if other in _COINS else f"{other}/KRW"
+    if market.instruments.get(symbol) is None:
         return ()
-    return (Leg(await market.quote(f"{coin}-KRW"), times=coin == source),)
+    try:
+        return (Leg(await market.quote(symbol), times=other == source),)
+    except ToolError:
+        if other in _COINS or other == "USD":
+            raise
+        return ()
 
 
 async def _dollars_for(market: Market, currency: str) -> tuple[Leg, ...]:
