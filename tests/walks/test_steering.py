@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 from tests.walks.house import A_TURN_EACH, Gateway, House, Parts, in_virtual_time
-from tests.walks.joining import LOOK, STEER, slowly, write
+from tests.walks.joining import LOOK, STEER, change, slowly, write
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.commands.replay import replay
 from finclaw.config.schema import Settings
+from finclaw.diagnostics.crash_points import JOIN_CRASH_POINTS
 from finclaw.errors import BadRequest
 from finclaw.kernel.record import Accepted, TurnTrace
-from finclaw.testing import call, delay, fails, reply
+from finclaw.testing import call, crash_at, delay, fails, reply
 
 
 @pytest.fixture(params=["sqlite", "jsonl"])
@@ -131,6 +132,55 @@ async def test_one_that_is_stopped_by_the_person_ends_once(house: House) -> None
         await asyncio.sleep(12)
         assert gateway.app.stop_message(later.id)
         assert await kinds(gateway, host, later) == ["answered", "stopped"]
+
+
+@pytest.mark.parametrize("point", JOIN_CRASH_POINTS)
+@in_virtual_time
+async def test_one_that_joins_in_the_moment_of_a_stop_has_a_turn_of_its_own(house: House, point: str) -> None:
+    desk = Desk()
+    async with house.open(LOOK, "second", "third", tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        host, later, last = [await write(gateway, text) for text in ("one", "two", "three")]
+        with crash_at(point, 1, lambda _: gateway.app.stop_message(host.id)):
+            assert await kinds(gateway, host) == ["stopped"]
+            found = [await gateway.app.wait(each.id, 60) for each in (later, last)]
+        ends = [each.outcome.kind for each in found if each and each.outcome]
+        shared = ends == ["joined", "answered"]  # by the last, where the stop came before it was taken
+        assert shared or ends == ["answered", "answered"]
+        assert gateway.said[1:] == (["second"] if shared else ["second", "third"])
+        texts = [each.text for each in await gateway.app.messages(host.session) if each.source.kind == "user"]
+        assert texts == ["one", "two", "three"], "each once, and in order"
+
+
+@in_virtual_time
+async def test_nobody_joins_past_those_whom_a_failed_turn_gave_back(house: House) -> None:
+    desk = Desk()
+    script = (LOOK, reply(delay(5), fault=BadRequest("no")), "second", "third and fourth")
+    async with house.open(*script, tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        host, later, last = [await write(gateway, text) for text in ("one", "two", "three")]
+        await asyncio.sleep(9)
+        newest = await write(gateway, "four")
+        states = [each.state for each in gateway.app.queue(host.session)]
+        assert states == ["running", "joined", "joined", "waiting"]
+        assert await kinds(gateway, host, later, last, newest) == ["failed", "answered", "joined", "answered"]
+        assert gateway.said[1:] == ["second", "third and fourth"]
+        texts = [each.text for each in await gateway.app.messages(host.session) if each.source.kind == "user"]
+        assert texts == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("how", ["clear", "delete"])
+@in_virtual_time
+async def test_one_that_a_failed_turn_gave_back_waits_again_and_can_be_taken_out(house: House, how: str) -> None:
+    desk = Desk()
+    script = (LOOK, fails(BadRequest("no")), reply(delay(30), "second"))
+    async with house.open(*script, tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
+        host, later, last = [await write(gateway, text) for text in ("one", "two", "three")]
+        await asyncio.sleep(9)
+        assert [each.state for each in gateway.app.queue(host.session)] == ["running", "waiting"]
+        if how == "clear":
+            assert gateway.app.clear_queue(host.session) == 1
+        else:
+            await change(gateway, "delete", "three")
+        assert await kinds(gateway, host, later, last) == ["failed", "answered", "stopped"]
 
 
 # ── restarts ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -74,7 +74,7 @@ class LocalEngine:
     def has_joined(self, accepted: Accepted) -> bool:
         """Whether another's turn answers a message, or is taking it in just now."""
         offers = (offer for each, offer in self._lanes.list_open(accepted.session) if each.id == accepted.id)
-        return any(offer is not None and offer.is_taken for offer in offers)
+        return any(offer is not None and offer.is_joined for offer in offers)
 
     async def suspend(self, inbound_id: str) -> Accepted | None:
         """Take a message that waits for its turn out of the pipeline, to be submitted again with its place kept.

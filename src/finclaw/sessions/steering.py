@@ -56,6 +56,11 @@ class JoinOffer:
         """It was taken, or was about to be, and is back in its lane: it waits for a turn of its own."""
         return self.is_taken and self.ended.done() and (self.ended.cancelled() or self.ended.result() is None)
 
+    @property
+    def is_joined(self) -> bool:
+        """A turn has it, or is taking it in."""
+        return self.is_taken and not self.is_returned
+
     def settle(self, outcome: Outcome | None) -> None:
         if not self.ended.done():
             self.ended.set_result(outcome)
@@ -119,7 +124,7 @@ class LaneSteering:
         if line is None:
             return []
         later = (offer for offer in line.offers_behind(host) if offer.accepted.ticket > host.ticket)
-        waiting = (offer for offer in later if not offer.is_taken or offer.is_returned)
+        waiting = (offer for offer in later if not offer.is_joined)
         behind = list(takewhile(lambda offer: not offer.is_returned and may_join(host, offer), waiting))
         along = max((place for place, offer in enumerate(behind, 1) if offer.mode == "steer-backlog"), default=0)
 

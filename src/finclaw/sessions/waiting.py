@@ -220,7 +220,7 @@ def list_queue(lanes: Lanes, session: str) -> list[QueuedMessage]:
             inbound_id=accepted.id,
             sender=accepted.inbound.sender.id,
             accepted_at=accepted.accepted_at,
-            state="joined" if offer is not None and offer.is_taken else "waiting" if place else "running",
+            state="joined" if offer is not None and offer.is_joined else "waiting" if place else "running",
             mode=None if offer is None else offer.mode,
             origin="" if offer is None else offer.chosen.origin,
         )
