@@ -32,7 +32,7 @@ from finclaw.web.server import listen, serve_web
 from finclaw.web.settings import WebServerSettings
 from finclaw.web.token import obtain_token
 
-ENTER, BACKSPACE, CTRL_C, CTRL_D, UP, LEFT = "\r", "\x7f", "\x03", "\x04", "\x1b[A", "\x1b[D"
+ENTER, ESC, BACKSPACE, CTRL_C, CTRL_D, UP, LEFT = "\r", "\x1b", "\x7f", "\x03", "\x04", "\x1b[A", "\x1b[D"
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
 PATIENCE = 60.0
 """Seconds in which what has to appear does so on the slowest machine."""
@@ -51,7 +51,8 @@ _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[78D=>]|\x1b\][^\x07]*\x07|
 
 
 class Terminal:
-    def __init__(self, process: subprocess.Popen[bytes], master: int, name: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], master: int, name: str, *, toolkit: bool) -> None:
+        self._toolkit = toolkit
         self.process = process
         self._master = master
         self._name = name
@@ -62,10 +63,11 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     async def type_ahead(self, keys: str) -> None:
-        """Keys for the next prompt; returns when the terminal keeps them, so that they are older than what follows."""
+        """Keys for the next prompt; returns when the chat has them (without prompt_toolkit: the terminal), so that they
+        are older than what follows."""
         self.type(keys)
         async with asyncio.timeout(PATIENCE):
-            while self._waiting() < len(keys.encode()):  # noqa: ASYNC110  the system tells nobody
+            while self._waiting() != (0 if self._toolkit else len(keys.encode())):  # noqa: ASYNC110  nobody is told
                 await asyncio.sleep(0.01)
 
     async def expect(self, text: str) -> str:
@@ -167,7 +169,7 @@ def at_terminal(*args: str, toolkit: bool = False, columns: int = 80, **environ:
     name = os.ttyname(slave)
     os.close(slave)
     try:
-        yield Terminal(process, master, name)
+        yield Terminal(process, master, name, toolkit=toolkit)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)

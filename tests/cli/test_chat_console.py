@@ -10,6 +10,7 @@ from tests.cli.chat_terminal import (
     CTRL_C,
     CTRL_D,
     ENTER,
+    ESC,
     LEFT,
     PASTE_BEGIN,
     PASTE_END,
@@ -240,6 +241,27 @@ async def test_keys_typed_during_an_answer_wait_for_the_prompt(tmp_path: Path, t
             before = await terminal.expect("Done.")
             assert "다음" not in before
             await terminal.expect("Second.")
+
+
+async def test_esc_stops_the_answer_and_no_other_key_does(tmp_path: Path) -> None:
+    provider = ScriptedProvider(reply(say("One moment. "), hold(asyncio.Event()), say("Never.")), "Second.")
+    async with house(tmp_path, provider) as app, reachable(tmp_path, app):
+        with chatting(tmp_path) as terminal:
+            await terminal.prompt()
+            terminal.type("go" + ENTER)
+            await terminal.expect("One moment.")
+            await terminal.type_ahead(f"next{LEFT}{LEFT}{LEFT}{LEFT}")  # each begins with the same character as Esc
+            terminal.type(ESC)
+            await terminal.expect("Stopped.")
+            await terminal.prompt()
+            terminal.type("the " + ENTER)
+            await terminal.expect("Second.")
+            await terminal.prompt()
+            assert provider.requests[1].messages[-1].text.strip() == "the next", "what was typed meanwhile is kept"
+            terminal.type(ESC)  # on an empty line: nothing
+            terminal.type("/quit" + ENTER)
+            assert await terminal.ended() == 0
+    assert "Never." not in terminal.text
 
 
 async def test_nothing_hostile_reaches_the_terminal(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The chat at a terminal: read a line, show its answer as it is made, and again."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final, Literal
 
 from finclaw.cli.chat.commands import MOST_BACK, answers_wanted, is_help, is_leaving
@@ -51,6 +52,8 @@ class Console:
         """Ctrl-C came when neither an answer was awaited nor a line read."""
         self._about_to_leave = False
         self._leaving = False
+        self.watch_keys: Callable[[], AbstractContextManager[None]] = quiet_keys
+        """The keyboard while an answer is awaited, as the editor has it."""
         self._now = SystemClock().monotonic
         self._stopped_at = -_AT_ONCE
 
@@ -66,7 +69,7 @@ class Console:
     def has_news(self) -> bool:
         """Whether there is something to show; never waits."""
         while (item := self._events.get(0)) is not None:
-            self._interrupted = self._interrupted or isinstance(item, Interrupted)
+            self._interrupted = self._interrupted or (isinstance(item, Interrupted) and item.leaves)
             changed = self._questions.take(item)
             if isinstance(changed, UnsolicitedMessage) or (changed is not None and changed.ending is not None):
                 self._unshown.append(changed)
@@ -177,13 +180,14 @@ class Console:
         self._awaited = None
 
     def _stop(self, question: PendingQuestion) -> None:
-        """The first Ctrl-C stops the answer, for good; the next one leaves."""
+        """Esc or the first Ctrl-C stops the answer, for good; the next Ctrl-C leaves."""
         began = self._now()
         self._questions.stop(question)
         how = self._until(
             lambda: _is_over(question) or not self._questions.connected,
             lambda: self._draw(question, self._now() - began),
             seconds=_STOP_WITHIN,
+            is_stopping=True,
         )
         self._stopped_at = self._now()
         self._leaving = how == "interrupted"
@@ -207,16 +211,28 @@ class Console:
         view = self._look(question.inbound_id) if unsaid else None
         self._end_with(sources(view, self.texts) if view else ())
 
-    def _until(self, done: Callable[[], bool], draw: Callable[[], None], seconds: float = float("inf")) -> Ended:
-        """Take what comes until this is so, Ctrl-C is pressed or the seconds are over."""
+    def _until(
+        self,
+        done: Callable[[], bool],
+        draw: Callable[[], None],
+        seconds: float = float("inf"),
+        *,
+        is_stopping: bool = False,
+    ) -> Ended:
+        """Take what comes until this is so, Ctrl-C or Esc is pressed or the seconds are over.
+
+        `is_stopping`: another Esc has nothing more to say.
+        """
         give_up = self._now() + seconds
-        with quiet_keys():
+        with self.watch_keys():
             while not done():
                 if self._now() > give_up:
                     return "late"
                 draw()
                 item = self._events.get(TICK)
                 if isinstance(item, Interrupted):
+                    if is_stopping and not item.leaves:
+                        continue
                     return "interrupted"
                 if item is None:
                     self._questions.tick()

@@ -239,6 +239,11 @@ class ToolkitEditor:
             complete_while_typing=False,
         )
 
+    @property
+    def input(self) -> Any:
+        """What prompt_toolkit reads keys from."""
+        return self._session.app.input
+
     def read(self) -> str:
         try:
             return str(self._session.prompt(PROMPT, pre_run=self._listen))

@@ -71,7 +71,10 @@ class Lost(Struct, frozen=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """A Ctrl-C while an answer was awaited."""
+    """A Ctrl-C or Esc while an answer was awaited."""
+
+    leaves: bool = True
+    """Whether it leaves where nothing is to be stopped, as Ctrl-C does and Esc does not."""
 
 
 Item = Taken | Refused | News | Seen | UnsolicitedMessage | CaughtUp | NotStopped | Connected | Lost | Interrupted

@@ -46,14 +46,14 @@ ENGLISH: Final = Texts(
     not_taken_yet="the gateway could not take the message ({reason}); trying again",
     back_anew="(the gateway started anew; the answer is being made again)",
     answer_to="Answer to “{question}”:",
-    stopping="… stopping; Ctrl-C again leaves",
+    stopping="… stopping; Ctrl-C leaves the chat",
     too_late="(it was too late to stop this)",
-    not_stopped="The gateway could not stop it: {reason}. The answer is shown here when it comes. Ctrl-C again leaves.",
+    not_stopped="The gateway could not stop it: {reason}. The answer is shown here when it comes. Ctrl-C leaves.",
     goes_on="(the answer goes on:)",
     let_go="The gateway was told to stop, and has not come to an end yet; that is shown here when it comes. "
-    "Ctrl-C again leaves.",
+    "Ctrl-C leaves.",
     let_go_unheard="The gateway does not answer. As long as this chat is open, it is told to stop as soon as it does. "
-    "Ctrl-C again leaves.",
+    "Ctrl-C leaves.",
     once_more="Ctrl-C again, Ctrl-D or /quit leaves.",
     no_last="There is no answer in this conversation yet.",
     still_open="That message is still being answered; type /last again in a moment.",
@@ -69,7 +69,8 @@ ENGLISH: Final = Texts(
     unknown_command="There is no command {command}.{hint} Nothing was sent. /help lists them; begin with a space to "
     "send it as words.",
     did_you_mean=" Did you mean {command}?",
-    own_commands="/last [N] – shows the last answers again\n/quit – leaves (so do exit and Ctrl-D)",
+    own_commands="Esc or Ctrl-C – stops an answer that is being made (Esc needs prompt_toolkit)\n"
+    "/last [N] – shows the last answers again\n/quit – leaves (so do exit and Ctrl-D)",
     which_last="/last shows the last answer, /last 3 the last three, up to {most}.",
 )
 
@@ -80,15 +81,15 @@ KOREAN: Final = Texts(
     not_taken_yet="게이트웨이가 메시지를 받지 못했습니다({reason}). 다시 보내는 중",
     back_anew="(게이트웨이가 다시 시작되어 답변을 새로 만들고 있습니다)",
     answer_to="“{question}”에 대한 답변:",
-    stopping="… 중단하는 중 (Ctrl-C를 한 번 더 누르면 끝냅니다)",
+    stopping="… 중단하는 중 (Ctrl-C를 누르면 대화를 끝냅니다)",
     too_late="(이미 끝나서 중단하지 못했습니다)",
     not_stopped="게이트웨이가 중단하지 못했습니다: {reason}. 답변이 오면 여기에 표시합니다. "
-    "Ctrl-C를 한 번 더 누르면 끝냅니다.",
+    "Ctrl-C를 누르면 대화를 끝냅니다.",
     goes_on="(답변 계속:)",
     let_go="게이트웨이에 중단을 요청했지만 아직 끝나지 않았습니다. 끝나면 여기에 표시합니다. "
-    "Ctrl-C를 한 번 더 누르면 끝냅니다.",
+    "Ctrl-C를 누르면 대화를 끝냅니다.",
     let_go_unheard="게이트웨이가 응답하지 않습니다. 대화창이 열려 있으면 응답하는 대로 중단을 요청합니다. "
-    "Ctrl-C를 한 번 더 누르면 끝냅니다.",
+    "Ctrl-C를 누르면 대화를 끝냅니다.",
     once_more="끝내려면 Ctrl-C를 한 번 더 누르거나 Ctrl-D 또는 /quit을 입력하세요.",
     no_last="이 대화에는 아직 답변이 없습니다.",
     still_open="아직 답변을 작성하고 있습니다. 잠시 후 /last를 다시 입력해 주세요.",
@@ -104,7 +105,8 @@ KOREAN: Final = Texts(
     unknown_command="{command} 명령은 없습니다.{hint} 보내지 않았습니다. 명령 목록은 /help이고, 문장으로 보내려면 앞에 "
     "빈칸을 하나 넣으세요.",
     did_you_mean=" {command} 명령을 찾으셨나요?",
-    own_commands="/last [N] – 지난 답변을 다시 봅니다\n/quit – 끝냅니다 (종료, Ctrl-D도 같습니다)",
+    own_commands="Esc 또는 Ctrl-C – 작성 중인 답변을 중단합니다 (Esc는 prompt_toolkit이 있을 때)\n"
+    "/last [N] – 지난 답변을 다시 봅니다\n/quit – 끝냅니다 (종료, Ctrl-D도 같습니다)",
     which_last="/last는 지난 답변 하나, /last 3은 셋을 보여 줍니다. {most}개까지 됩니다.",
 )
 

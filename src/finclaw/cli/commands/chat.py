@@ -13,9 +13,10 @@ from functools import partial
 from finclaw.cli.arguments import add_market_options, add_state_options
 from finclaw.cli.chat.commands import Completer, KnownCommands, is_leaving
 from finclaw.cli.chat.console import Console
-from finclaw.cli.chat.editor import LineHistory, make_editor
+from finclaw.cli.chat.editor import LineHistory, ToolkitEditor, make_editor
 from finclaw.cli.chat.event_queue import EventQueue, Item, UnsolicitedMessage
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
+from finclaw.cli.chat.key_watch import KeyWatch
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.texts import greeting, texts_at_start, texts_for
@@ -70,7 +71,10 @@ def _talk(settings: Settings, link: GatewayLink, questions: PendingQuestions, ev
         screen.line(line)
     if link.url is None and not chosen_model(settings).startswith("offline/"):
         screen.line(f"Budget / 예산: {say_budget(settings)}")
-    console.run(make_editor(LineHistory(settings.state), events, console, Completer(events.ids, link.commands)))
+    editor = make_editor(LineHistory(settings.state), events, console, Completer(events.ids, link.commands))
+    if isinstance(editor, ToolkitEditor):
+        console.watch_keys = KeyWatch(events, editor.input).watch
+    console.run(editor)
     return _leave(link, questions, screen, console)
 
 
