@@ -12,7 +12,8 @@ from finclaw.kernel.envelope import Attachment, Capabilities, Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.testing import FakeClock, delay, reply
+from finclaw.testing import FakeClock, MemoryChannel, delay, reply
+from finclaw.testing.channel import PROFILES
 
 PAUSES = Capabilities(debounce_ms=1_000)
 
@@ -65,6 +66,37 @@ async def test_who_never_pauses_is_answered_after_five_seconds_and_people_are_no
         others = [*await write(gateway, "b", sender="ada", **room), *await write(gateway, "c", sender="grace", **room)]
         assert await kinds(gateway, others) == ["answered", "answered"]
         assert "failed" not in await kinds(gateway, messages)
+
+
+@pytest.mark.spec("DX-67")
+@pytest.mark.parametrize("name", ["telegram", "discord", "slack", "matrix"])
+def test_lines_typed_one_a_second_are_one_question_and_its_ids_keep_their_order(tmp_path: Path, name: str) -> None:
+    house, lines = House(tmp_path), [f"line {spell}" for spell in "abcdefgh"]
+
+    async def walk() -> None:
+        channel = MemoryChannel(house.clock, name=name, capabilities=PROFILES[name])
+        async with house.open("all", "the rest", "alone", channel=channel) as gateway:
+            messages = list[Accepted]()
+            for line in lines:  # as fast as people type, and never pausing
+                messages.append(await channel.write(line, message_id=line))
+                await asyncio.sleep(0.9)
+            first = await gateway.outcome(messages[0])
+            story = await gateway.app.turn(messages[0].id)
+            assert story is not None
+            burst = [messages[0].id, *[each.inbound_id for each in story.joined]]
+            assert burst == [each.id for each in messages[: len(burst)]], "all of them, in their order"
+            assert first.kind == "joined"
+            assert len(burst) == 6, "those of the first five seconds: nobody waits longer, however fast they type"
+            rest = [await gateway.outcome(each) for each in messages[6:]]
+            assert [each.kind for each in rest] == ["joined", "answered"]
+            await gateway.app.idle()
+            alone = await channel.write("alone")
+            await gateway.outcome(alone)
+            await gateway.app.idle()
+            waited = (channel.sent[-1].at - alone.accepted_at).total_seconds()
+            assert 0.5 <= waited <= 1.5, "long enough for the next line, and no longer"
+
+    house.clock.run(walk())
 
 
 @pytest.mark.spec("DB-03")
