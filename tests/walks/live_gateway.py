@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider
 
 
 @asynccontextmanager
-async def opened(state: Path, vendors: Vendors, *script: Any, **settings: Any) -> AsyncGenerator[Gateway]:
+async def opened(
+    state: Path, vendors: Vendors, *script: Any, now: datetime = NOW, **settings: Any
+) -> AsyncGenerator[Gateway]:
     """With a script the model follows it; without one the offline assistant answers."""
-    clock = FakeClock(NOW)
+    clock = FakeClock(now)
     channel = MemoryChannel(clock)
     provider = ScriptedProvider(*script, clock=clock)
     async with serving(vendors) as base:

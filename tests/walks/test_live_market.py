@@ -1,11 +1,12 @@
 """A gateway with live market data, whose vendors are on this machine: from a question to an answer with its source."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.finance.sources.faults import FAULTS, truncate_gzip
-from tests.finance.sources.vendors import Vendors, lengthen_history, load_fixture
+from tests.finance.sources.vendors import NOW, Vendors, lengthen_history, load_fixture
 from tests.walks.live_gateway import opened
 
 from finclaw.testing import call, reply, say
@@ -128,3 +129,34 @@ async def test_a_history_that_begins_too_late_gives_no_change(tmp_path: Path) ->
     assert result.status == "error"
     assert "begin on 2026-11-02" in result.content
     assert not result.facts
+
+
+@pytest.mark.parametrize(
+    ("asked", "close", "after"),
+    [
+        (
+            "삼성전자 주가 알려줘",
+            "종가는 100,500원입니다.",
+            "\n애프터마켓: 101,900원, 종가 대비 +1.39% (2026-11-16 17:28 KST 기준)",
+        ),
+        (
+            "What is Samsung Electronics at?",
+            "closed at ₩100,500",
+            "\nAfter-market: ₩101,900, +1.39% against the close (as of 2026-11-16 17:28 KST)",
+        ),
+        ("/price 005930", "₩100,500", "\nAfter-market: ₩101,900, ▲ +1.39% against the close (2026-11-16 17:28 KST)"),
+        ("/시세 삼성전자", "100,500원", "\n애프터마켓: 101,900원, 종가 대비 ▲ +1.39% (2026-11-16 17:28 KST)"),
+    ],
+)
+async def test_an_after_market_price_is_a_second_line(tmp_path: Path, asked: str, close: str, after: str) -> None:
+    vendors, body = Vendors(), load_fixture("naver_stocks")
+    body["datas"][0]["localTradedAt"] = "2026-11-16T15:30:21+09:00"
+    body["datas"][0]["overMarketPriceInfo"] |= {"overPrice": "101,900", "localTradedAt": "2026-11-16T17:28:00+09:00"}
+    vendors.changes["naver_stocks"] = body
+    async with opened(tmp_path, vendors, now=NOW + timedelta(hours=3, minutes=30)) as gateway:
+        outcome = await gateway.ask(asked)
+    said = outcome.reply or ""
+    assert close in said.splitlines()[0]
+    assert after in said
+    facts = {fact.field: fact.phase for fact in outcome.facts}
+    assert (facts["close"], facts["after_market_price"]) == ("closed", "after")

@@ -23,6 +23,7 @@ class ExtendedPrice(Struct, frozen=True, kw_only=True):
     price: Decimal
     phase: Literal["pre", "after"]
     venue: str
+    """Empty where the source does not say it."""
     as_of: datetime
 
 

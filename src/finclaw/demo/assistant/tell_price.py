@@ -183,9 +183,10 @@ def _extended(language: Language, facts: Facts, phase: str) -> str:
     """The price before or after the session, apart from the close and against it."""
     price, share = facts[f"{phase}_market_price"], facts[f"{phase}_market_change_percent"]
     name, told, seen = _EXTENDED[phase][language], amount(language, price), seen_at(language, price)
+    where = f"{price.venue}, " if price.venue else ""
     if language == "ko":
-        return f"{name}: {told}, 종가 대비 {percent(share)} ({price.venue}, {seen} 기준)"
-    return f"{name}: {told}, {percent(share)} against the close ({price.venue}, as of {seen})"
+        return f"{name}: {told}, 종가 대비 {percent(share)} ({where}{seen} 기준)"
+    return f"{name}: {told}, {percent(share)} against the close ({where}as of {seen})"
 
 
 def _close_of_day(language: Language, close: Fact) -> str:

@@ -38,8 +38,8 @@ _PHASES: Final[dict[Language, dict[Phase, str]]] = {
 _AROUND_THE_CLOCK: Final = ("coin", "rate")
 _VENUES_KO: Final = {"NXT": "넥스트레이드", "KRX": "한국거래소"}
 _EXTENDED: Final[dict[Language, str]] = {
-    "en": "{phase}: {price}, {move} against the close ({venue}, {at})",
-    "ko": "{phase}: {price}, 종가 대비 {move} ({venue}, {at})",
+    "en": "{phase}: {price}, {move} against the close ({traded})",
+    "ko": "{phase}: {price}, 종가 대비 {move} ({traded})",
 }
 
 
@@ -122,13 +122,13 @@ def _provenance(quote: Quote, person: Person, language: Language) -> tuple[str, 
 
 def _describe_extended(quote: Quote, extended: ExtendedPrice, person: Person, language: Language) -> str:
     change = percent(extended.price - quote.price, quote.price)
+    at = write_moment(extended.as_of, zone_for(quote.instrument, person, language))
     same = "변동 없음" if language == "ko" else "unchanged"
     return _EXTENDED[language].format(
         phase=_PHASES[language][extended.phase].capitalize(),
         price=write_price(quote.instrument, extended.price, language),
         move=f"{'▲' if change > 0 else '▼'} {change:+,f}%" if change else same,
-        venue=name_venue(extended.venue, language),
-        at=write_moment(extended.as_of, zone_for(quote.instrument, person, language)),
+        traded=", ".join(filter(None, (name_venue(extended.venue, language), at))),
     )
 
 

@@ -26,7 +26,7 @@ _KINDS_KO: Final = {
     "not found": "종목 없음",
     "does not have it": "제공하지 않음",
     "has nothing for it": "자료 없음",
-    "is behind": "이전 거래일 자료",
+    "is behind": "최신 자료 아님",
     "was asked too often": "요청 한도 초과",
     "refused access": "접근 거부",
     "answered what cannot be read": "읽을 수 없는 응답",

@@ -213,7 +213,7 @@ def _read_extended(over: _OverMarket | None, name: str) -> ExtendedPrice | None:
         return ExtendedPrice(
             price=read_number(over.over_price, name, "a price after hours"),
             phase="after" if over.trading_session_type == "AFTER_MARKET" else "pre",
-            venue="after-market" if over.trading_session_type == "AFTER_MARKET" else "pre-market",
+            venue="",  # the exchange's own or Nextrade's: it does not say
             as_of=read_time(over.local_traded_at, name),
         )
     except DataError:
