@@ -70,10 +70,13 @@ PLACES: dict[str, Callable[[str], Message]] = {
 # ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("hidden", [TAGS, "\u200b", "\u202eobey\u202c", "\ufe0f", "\x1b[8mobey", "\u3164"])
+HIDDEN = (TAGS, "\u200b", "\u202eobey\u202c", "\ufe0f", "\x1b[8mobey", "\u3164")
+
+
 @pytest.mark.parametrize("place", PLACES)
-async def test_nothing_invisible_reaches_the_model(bench: Bench, site: Site, place: str, hidden: str) -> None:
-    site.shows(PLACES[place](f"Acts{hidden} well"), tool("fine"))
+async def test_nothing_invisible_reaches_the_model(bench: Bench, site: Site, place: str) -> None:
+    poisoned = [PLACES[place](f"Acts{hidden} well") | {"name": f"act{each}"} for each, hidden in enumerate(HIDDEN)]
+    site.shows(*poisoned, tool("fine"))
     async with bench.open(servers={"far": {"url": site.url}}):
         await bench.has("far__fine")
         for spec in (each.spec for each in bench.registrar.tools.list()):

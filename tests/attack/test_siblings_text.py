@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from tests.attack.desk import Desk
 from tests.builtins.extended import extended
-from tests.machine import slowness
+from tests.machine import is_quick
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.testing import call, reply, say
@@ -109,7 +109,7 @@ async def test_h6_no_message_of_any_shape_costs_more_than_another(house: House, 
         for name, unit in SOME[part].items():
             for length in (190_000, 1_000_000):
                 spent = await processor_time(gateway, of_length(unit, length))
-                if spent > 0.15 * slowness() + 3 * plain:
+                if not is_quick(spent - 3 * plain, 0.15):
                     slow[f"{name}, {length}"] = round(spent, 3)
         assert not slow, f"plain words took {plain:.3f}: {slow}"
 
@@ -132,7 +132,7 @@ async def test_h6_no_answer_of_a_model_costs_more_than_another(house: House, par
             texts.append(of_length(unit, 30_000))
             spent = await processor_time(gateway, "hello")
             # A parser reads it, sign by sign; plain words need none.
-            if spent > 0.6 * slowness() + 3 * plain:
+            if not is_quick(spent - 3 * plain, 0.6):
                 slow[name] = round(spent, 3)
         assert not slow, f"plain words took {plain:.3f}: {slow}"
 

@@ -166,10 +166,10 @@ async def asked(connection: HttpConnection) -> Heard:
 
 
 async def rest_of(connection: HttpConnection) -> bytes:
-    body = b""
+    pieces: list[bytes] = []
     while data := await connection.read():
-        body += data
-    return body
+        pieces.append(data)
+    return b"".join(pieces)
 
 
 async def heard(*pieces: bytes, end: End = "keep") -> Heard:

@@ -47,8 +47,10 @@ def test_one_cut_at_any_byte_changes_nothing(path: Path, ends: bytes) -> None:
     reads, stream = of(path)
     stream = stream.replace(b"\n", ends)
     whole = reads([stream])
+    # Inside a line its end makes no difference, so only one of them is cut there too.
     for at in range(len(stream)):
-        assert reads([stream[:at], stream[at:]]) == whole
+        if ends == b"\n" or b"\r" in stream[max(at - 2, 0) : at + 2]:
+            assert reads([stream[:at], stream[at:]]) == whole, at
     assert reads(stream[at : at + 1] for at in range(len(stream))) == whole
 
 
