@@ -9,6 +9,7 @@ from tests.walks.joining import LOOK, STEER, change, slowly, write
 from tests.walks.tools import Desk
 
 from finclaw.errors import BadRequest
+from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import Event, MessageEnded
 from finclaw.pipeline.dispatch import EDITED
 from finclaw.testing import call, crash_at, delay, fails, reply, say
@@ -116,3 +117,42 @@ async def test_those_that_an_interrupting_message_has_passed_keep_their_order_an
         assert words == ["one", "four", "five", "two", "three"]
         assert [each.kind for each in found] == ["stopped", "joined", "answered", "answered", "joined"]
         assert gateway.said[-2:] == ["interrupting", "all of the rest"]
+
+
+PART = "The first part of the answer to both. " * 8
+IN_BLOCKS = Capabilities(blocks=True)
+
+
+@in_virtual_time
+async def test_after_a_restart_an_answer_that_has_begun_covers_it(house: House) -> None:
+    desk = Desk()
+    tools = [desk.tool("look", slowly)]
+    begun = reply(say(PART), delay(60), say("never"))
+    async with house.open(LOOK, begun, tools=tools, sessions=STEER, capabilities=IN_BLOCKS) as gateway:
+        host, later = await write(gateway, "AAPL?"), await write(gateway, "and in won")
+        await gateway.channel.until_sent(1)
+        house.troubles["release"] = [RuntimeError("the process is dead")]
+    house.troubles.clear()
+    async with house.open("And its end.", "twice", tools=tools, sessions=STEER, capabilities=IN_BLOCKS) as gateway:
+        found = [(await gateway.outcome(each)).kind for each in (host, later)]
+        await gateway.app.idle()
+        assert found == ["answered", "joined"]
+        assert gateway.said == ["And its end."]
+        words = [each.text for each in await gateway.app.messages(host.session) if each.role == "user"]
+        assert words == ["AAPL?", "and in won"]
+
+
+@in_virtual_time
+async def test_an_interruption_ends_it_with_the_answer_that_has_begun(house: House) -> None:
+    desk = Desk()
+    tools = [desk.tool("look", slowly)]
+    begun = reply(say(PART), delay(60), say("never"))
+    async with house.open(LOOK, begun, "new", tools=tools, sessions=STEER, capabilities=IN_BLOCKS) as gateway:
+        host, later = await write(gateway, "AAPL?"), await write(gateway, "and in won")
+        await gateway.channel.until_sent(1)
+        newer = await write(gateway, "/queue interrupt no, MSFT")
+        found = [(await gateway.outcome(each)).kind for each in (host, later, newer)]
+        await gateway.app.idle()
+        assert found == ["stopped", "stopped", "answered"]
+        words = [each.text for each in await gateway.app.messages(host.session) if each.role == "user"]
+        assert words == ["AAPL?", "and in won", "no, MSFT"]

@@ -8,7 +8,9 @@ import pytest
 from tests.walks.house import House, in_virtual_time
 from tests.walks.joining import change
 
+from finclaw.kernel.envelope import Capabilities
 from finclaw.pipeline.dispatch import EDITED
+from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import crash_at, delay, reply, say
 
@@ -35,6 +37,32 @@ async def test_an_edit_before_its_turn_takes_the_place_of_the_message(house: Hou
         await gateway.channel.write("2", message_id="2")
         await gateway.app.idle()
         assert len(gateway.said) == 3, "the platform delivers the first words again, and they are known"
+
+
+@in_virtual_time
+async def test_two_edits_at_once_take_the_place_of_the_message_one_after_the_other(house: House) -> None:
+    one_seat = PipelineSettings(pools=PoolSettings(main=1))
+    async with house.open(echo, pipeline=one_seat) as gateway:
+        busy = await gateway.channel.write("1", message_id="1", conversation="elsewhere")
+        asked = await gateway.channel.write("2", message_id="2")
+        await asyncio.sleep(1)
+        edits = await asyncio.gather(*(change(gateway, "edit", "2", text) for text in ("two", "zwei")))
+        kinds = [(await gateway.outcome(each)).kind for each in (busy, asked, *edits)]
+        await gateway.app.idle()
+        assert len(gateway.provider.requests) == 2, "each message is answered by one turn"
+        assert kinds == ["answered", "answered", "skipped", "skipped"]
+        assert gateway.said == ["first", "to zwei"]
+
+
+@in_virtual_time
+async def test_an_edit_in_the_pause_for_more_messages_takes_the_place_of_the_message(house: House) -> None:
+    async with house.open(echo, capabilities=Capabilities(debounce_ms=1_000)) as gateway:
+        asked = await gateway.channel.write("2", message_id="2")
+        await asyncio.sleep(0.3)
+        edit = await change(gateway, "edit", "2", "two")
+        assert [(await gateway.outcome(each)).kind for each in (asked, edit)] == ["answered", "skipped"]
+        await gateway.app.idle()
+        assert gateway.said == ["to two"]
 
 
 @in_virtual_time

@@ -86,11 +86,11 @@ class LocalEngine:
             self._open.get(inbound_id),
             self._pipeline.find_run(inbound_id),
         )
-        if task is None or accepted is None or run is None or run.log is not None or accepted.claim is not None:
+        has_begun = run is not None and run.log is not None
+        if task is None or accepted is None or has_begun or accepted.claim is not None or self.has_joined(accepted):
             return None
-        if self.has_joined(accepted):
-            return None
-        run.leave_lane = lambda: None
+        if run is not None:  # else it pauses, or has not begun to move
+            run.leave_lane = lambda: None
         if (lane := self._lanes.find(accepted.session)) is not None:
             lane.withdraw_offer(accepted.ticket)
         self._suspended.add(inbound_id)
@@ -99,7 +99,7 @@ class LocalEngine:
             await asyncio.wait([task])
         finally:
             self._suspended.discard(inbound_id)
-        if (mark := run.stoppable.mark) is not None:  # somebody has stopped it meanwhile
+        if run is not None and (mark := run.stoppable.mark) is not None:  # somebody has stopped it meanwhile
             self._pipeline.stop_on_arrival(inbound_id, mark)
         return accepted
 

@@ -69,8 +69,12 @@ class Debounce:
         return self._pause_ms(inbound) > 0
 
     async def wait(self, accepted: Accepted) -> None:
-        """Returns when the message's burst is over. Whatever does not wait ends the burst before it."""
+        """Returns when the message's burst is over. Whatever does not wait ends the burst before it, but for an edit,
+        which may be of a message that pauses.
+        """
         inbound = accepted.inbound
+        if inbound.kind == "edit":
+            return
         pause, key = self._pause_ms(inbound), (accepted.session, inbound.sender.id, inbound.thread)
         if pause and self._may_answer is not None and self._may_answer(accepted):
             pause = 0

@@ -4,7 +4,9 @@ Before its turn an edit takes the place of the message, which passes all stages 
 marked as edited. A deletion ends what waits. Nobody changes what another has written.
 """
 
+import asyncio
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -25,6 +27,8 @@ class Revisions:
         self._store = store
         self._engine = engine
         self._stops = stops
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By the ids of messages that are being edited: two edits at once would let a message run twice."""
 
     async def apply(self, run: MessageRun) -> None:
         """Returns for an edit that is to be answered as an input of its own; else raises Halt with what was done."""
@@ -54,15 +58,16 @@ class Revisions:
 
     async def _replace_waiting(self, target: Accepted, edit: Accepted) -> bool:
         """Whether the new words took the place of the old ones. The commit decides: a turn that has begun goes on."""
-        suspended = await self._engine.suspend(target.id)
-        if suspended is None:
-            return False
-        amended: Accepted | None = None
-        try:
-            amended = await self._store.amend(target.id, _edited(target.inbound, edit.inbound))
-        finally:
-            self._engine.submit(amended or suspended)
-        return amended is not None
+        async with self._locks.setdefault(target.id, asyncio.Lock()):
+            suspended = await self._engine.suspend(target.id)
+            if suspended is None:
+                return False
+            amended: Accepted | None = None
+            try:
+                amended = await self._store.amend(target.id, _edited(target.inbound, edit.inbound))
+            finally:
+                self._engine.submit(amended or suspended)
+            return amended is not None
 
 
 def _edited(first: Inbound, edit: Inbound) -> Inbound:

@@ -1,7 +1,8 @@
 """SQL of messages that join another's turn. Each function is a part of an all-or-nothing piece of a commit.
 
 A joined message is answered by the turn and has none of its own. The model has seen it once an answer stands behind it
-in the turn's log; until then it can go back to its place in the session, where nobody notices that it was away.
+in the turn's log, or the beginning of one in the outbox; until then it can go back to its place in the session, where
+nobody notices that it was away.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from msgspec import Struct
 from finclaw.kernel.message import Append, Remove, Replace, TurnEvent
 from finclaw.kernel.record import Accepted, JoinedMessage, JoinedOutcome
 from finclaw.storage.sqlite import inbox
-from finclaw.storage.sqlite.codec import PublicIds
+from finclaw.storage.sqlite.codec import PublicIds, units_of
 
 
 def begin(db: apsw.Connection, session: int, turn: int, message: int, name: str) -> bool:
@@ -47,9 +48,9 @@ class Resumed(Struct, frozen=True):
 def resume(db: apsw.Connection, ids: PublicIds, turn: int, events: Sequence[TurnEvent]) -> Resumed:
     """Count an attempt of those that the model has seen, and put the others back, with the attempts that they had."""
     joined: list[Accepted] = []
-    removed = unseen_words(db, turn, events)
+    removed, has_begun = unseen_words(db, turn, events), _has_begun(db, turn, events)
     for row, name in _open(db, turn):
-        if _is_seen(events, name):
+        if _is_seen(events, name, has_begun=has_begun):
             db.execute("UPDATE inbound SET attempts = attempts + 1 WHERE id = ?", (row,))
             joined.append(inbox.find_accepted(db, ids, row))
         else:
@@ -59,7 +60,9 @@ def resume(db: apsw.Connection, ids: PublicIds, turn: int, events: Sequence[Turn
 
 def unseen_words(db: apsw.Connection, turn: int, events: Sequence[TurnEvent]) -> tuple[Remove, ...]:
     """Events that take what the model has not seen out of the log; none for what is out of it already."""
-    names = [_present_name(events, name) for _, name in _open(db, turn) if not _is_seen(events, name)]
+    has_begun = _has_begun(db, turn, events)
+    unseen = [name for _, name in _open(db, turn) if not _is_seen(events, name, has_begun=has_begun)]
+    names = [_present_name(events, name) for name in unseen]
     return tuple(Remove(name) for name in names if name is not None)
 
 
@@ -77,10 +80,25 @@ def _place(events: Sequence[TurnEvent], name: str) -> int | None:
     return next(found, None)
 
 
-def _is_seen(events: Sequence[TurnEvent], name: str) -> bool:
+def _is_seen(events: Sequence[TurnEvent], name: str, *, has_begun: bool) -> bool:
+    """`has_begun`: a person sees, or will see, the beginning of an answer to all that the log holds."""
     place = _place(events, name)
     behind = () if place is None else events[place + 1 :]
-    return any(isinstance(each, Append) and each.message.source.kind == "assistant" for each in behind)
+    return (has_begun and place is not None) or any(map(_is_answer, behind))
+
+
+def _is_answer(event: TurnEvent) -> bool:
+    return isinstance(event, Append) and event.message.source.kind == "assistant"
+
+
+def _has_begun(db: apsw.Connection, turn: int, events: Sequence[TurnEvent]) -> bool:
+    """Whether parts of an answer are in the outbox that the log does not have yet."""
+    begun = db.execute(
+        "SELECT 1 FROM unit JOIN unit_body ON unit_body.id = unit.id WHERE unit.id BETWEEN ? AND ? "
+        "AND state != 'superseded' AND body ->> '$.span.answer' >= ? LIMIT 1",
+        (*units_of(turn), sum(map(_is_answer, events))),
+    )
+    return begun.fetchone() is not None
 
 
 def _present_name(events: Sequence[TurnEvent], name: str) -> str | None:
