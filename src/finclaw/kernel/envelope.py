@@ -110,8 +110,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
 
     @property
     def answer_to(self) -> str:
-        """The message that an answer refers to: of a pressed button, the one that has it."""
-        return self.target if self.kind == "action" and self.target else self.message_id
+        """The message that an answer refers to: of a pressed button the one that has it, of an edit the edited one."""
+        return self.target if self.kind in ("action", "edit") and self.target else self.message_id
 
     @property
     def unasked(self) -> bool:

@@ -56,7 +56,7 @@ class Transcript:
         new = [each for each in api.shown_in(chat) if (each.chat, each.number) not in self._seen]
         for each in new:
             self._seen.add((each.chat, each.number))
-            self._write(chat, "bot", each.number, _describe(each), each.reply_to)
+            self._write(chat, "bot", each.number, describe(each), each.reply_to)
         if number is not None and (left := api.world.reactions.get((chat, number))):
             self.lines.append(f"  (reaction to {number}: {' '.join(left)})")
         return new
@@ -70,7 +70,7 @@ class Transcript:
         ]
 
 
-def _describe(shown: Shown) -> list[str]:
+def describe(shown: Shown) -> list[str]:
     parts = [f"[{shown.file[0]} {shown.file[1]}]"] if shown.file is not None else []
     parts += [_mark(shown.text, shown.entities)] if shown.text else []
     parts += [" ".join(f"[{button['text']}]" for button in row) for row in shown.buttons]
