@@ -242,7 +242,7 @@ class App(RecordService):
 
     def queue(self, session: str) -> Sequence[QueuedMessage]:
         """What a session has open, in the order in which it is answered; nothing where it is idle."""
-        return list_queue(self._lanes, session)
+        return list_queue(self._lanes, session, self._pools.find_place("main", session))
 
     def clear_queue(self, session: str) -> int:
         """Stop what waits in a session, and not what runs; each sender is told. Gives how many."""

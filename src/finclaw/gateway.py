@@ -188,6 +188,11 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     """By which it waits; None: it runs, or is the gateway's own."""
     origin: str = ""
     """Who has chosen the mode."""
+    waits_for: Literal["", "turn", "seat", "share"] = ""
+    """Of one that waits: those before it in its session, a free seat among all turns, or a turn of the same person to
+    end, who has their share of the seats."""
+    before: int = 0
+    """How many are before it: in the session, or among those that wait for a seat."""
 
 
 class QueueDoor(Protocol):

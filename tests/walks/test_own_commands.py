@@ -48,7 +48,7 @@ async def test_a_setting_without_a_value_is_shown_with_where_it_comes_from(house
         assert "생각 수준: off (설정 값)" in ((await gateway.ask("/생각")).reply or "")
         assert "There are: anthropic/claude-haiku-4-5" in ((await gateway.ask("/model")).reply or "")
         queue = (await gateway.ask("/queue")).reply or ""
-        assert queue.splitlines()[0] == "Messages without an answer yet: 0"
+        assert queue.splitlines()[0] == "No message waits for an answer."
         assert not gateway.provider.requests
 
 

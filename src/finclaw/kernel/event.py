@@ -56,6 +56,7 @@ class QueueChanged(Event, frozen=True, kw_only=True):
     origin: str = ""
     position: int = 0  # how many are before it
     other: str = ""  # the message whose turn it joined
+    waits_for: str = ""  # `turn` in its session, a `seat` in the pool, or less of its sender's `share` of the seats
 
 
 class MessageStalled(Event, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from finclaw.errors import SessionError
 from finclaw.ids import new_id
 from finclaw.kernel.context import Context, QueueAdmission, current_turn
 from finclaw.kernel.envelope import Inbound, Limits
+from finclaw.kernel.event import QueueChanged
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
@@ -87,6 +88,9 @@ class Dispatch:
             admission = await self._wait_in_lane(run)
             limits = run.accepted.inbound.limits or Limits()
             person = self._persons.find(run.inbound).id if limits.pool == "main" else ""
+            if wait := self._pools.find_wait(limits.pool, person):
+                before = self._pools.waiting(limits.pool)
+                run.emit(QueueChanged(change="waiting", position=before, waits_for=wait, **run.ids))
             run.seat = await self._pools.enter(limits.pool, accepted.session, person)
             is_renewed = await self._opening.renew_if_idle(accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")

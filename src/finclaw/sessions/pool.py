@@ -8,7 +8,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.envelope import PoolName
@@ -16,6 +16,10 @@ from finclaw.kernel.envelope import PoolName
 DEFAULT_SIZES: Final[Mapping[PoolName, int]] = MappingProxyType({"main": 256, "cron": 8, "subagent": 8})
 SHARE: Final = 0.75
 """The part of a pool's seats that one person may have, if that is less than all of them."""
+
+
+SeatWait = Literal["", "seat", "share"]
+"""Why a turn waits: no seat is free, or its person has their share of them. Empty: it does not."""
 
 
 class Seat:
@@ -62,8 +66,18 @@ class _Pool:
     def waiting(self) -> int:
         return sum(1 for promise in self._waiting if not promise.done())
 
+    def find_wait(self, person: str) -> SeatWait:
+        if not self._may_take(person):
+            return "share"
+        return "" if self.has_room else "seat"
+
+    def find_place(self, session: str) -> tuple[SeatWait, int] | None:
+        waiting = [each for promise, each in self._waiting.items() if not promise.done()]
+        place = next((place for place, (whose, _) in enumerate(waiting) if whose == session), None)
+        return None if place is None else (self.find_wait(waiting[place][1]) or "seat", place)
+
     async def enter(self, session: str, person: str) -> Seat:
-        if self.has_room and self._may_take(person):
+        if not self.find_wait(person):
             return self._take(session, person)
         promise: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
         self._waiting[promise] = session, person
@@ -135,6 +149,14 @@ class Pools:
         if self._closed:
             raise _closed_error()
         return await self._pools[pool].enter(session, person)
+
+    def find_wait(self, pool: PoolName, person: str = "") -> SeatWait:
+        """Why who enters now would have to wait."""
+        return self._pools[pool].find_wait(person)
+
+    def find_place(self, pool: PoolName, session: str) -> tuple[SeatWait, int] | None:
+        """Why a session's turn waits for a seat, and how many came before it; None: none of its turns does."""
+        return self._pools[pool].find_place(session)
 
     def has_room(self, pool: PoolName) -> bool:
         """Whether who enters now need not wait."""

@@ -20,6 +20,7 @@ from finclaw.sessions.carried_over import CarriedOver
 from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lane, Lanes
 from finclaw.sessions.overflow import Overflow
+from finclaw.sessions.pool import SeatWait
 from finclaw.sessions.queue_mode import ANSWERS, ChosenMode, ModeOrigin, SessionMoment, choose_mode
 from finclaw.sessions.settings import QueueSettings
 from finclaw.sessions.steering import Join, JoinOffer, LaneSteering, is_same_person_and_place
@@ -101,7 +102,7 @@ class LaneWaiting:
                 offer = JoinOffer(accepted, message.make_words(), chosen, message.inbound.wishes)
                 if not self._enter_line(lane, offer):
                     return self._leave_out(message, offer)
-                event = QueueChanged(change="waiting", position=position, **message.ids)
+                event = QueueChanged(change="waiting", position=position, waits_for="turn", **message.ids)
                 message.emit(replace(event, mode=offer.mode, origin=chosen.origin))
                 self._pass_own(lane, offer)
                 interrupted = self._interrupt(lane, offer) if offer.mode == "interrupt" else ""
@@ -213,16 +214,22 @@ def _seconds_since(messages: Sequence[Message], now: datetime) -> float | None:
     return (now - messages[-1].created_at).total_seconds() if messages else None
 
 
-def list_queue(lanes: Lanes, session: str) -> list[QueuedMessage]:
-    """What a session has open, in the order in which it is answered."""
-    return [
-        QueuedMessage(
-            inbound_id=accepted.id,
-            sender=accepted.inbound.sender.id,
-            accepted_at=accepted.accepted_at,
-            state="joined" if offer is not None and offer.is_joined else "waiting" if place else "running",
-            mode=None if offer is None else offer.mode,
-            origin="" if offer is None else offer.chosen.origin,
+def list_queue(lanes: Lanes, session: str, seat: tuple[SeatWait, int] | None = None) -> list[QueuedMessage]:
+    """What a session has open, in the order in which it is answered. `seat`: what its first waits for, if it does."""
+    found = list[QueuedMessage]()
+    for place, (accepted, offer) in enumerate(lanes.list_open(session)):
+        is_joined = offer is not None and offer.is_taken
+        waits_for, before = ("turn", place) if place else seat or ("", 0)
+        found.append(
+            QueuedMessage(
+                inbound_id=accepted.id,
+                sender=accepted.inbound.sender.id,
+                accepted_at=accepted.accepted_at,
+                state="joined" if is_joined else "waiting" if waits_for else "running",
+                mode=None if offer is None else offer.mode,
+                origin="" if offer is None else offer.chosen.origin,
+                waits_for="" if is_joined else waits_for,
+                before=0 if is_joined else before,
+            )
         )
-        for place, (accepted, offer) in enumerate(lanes.list_open(session))
-    ]
+    return found

@@ -94,8 +94,9 @@ class LiveStream:
                 self._add(
                     event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "ended", "status": status}
                 )
-            case QueueChanged(change=change, mode=mode, position=position, other=other):
-                self._add(event, "queue", {"change": change, "mode": mode, "position": position, "joined_to": other})
+            case QueueChanged(change=change, mode=mode, position=position, other=other, waits_for=waits_for):
+                told = {"change": change, "mode": mode, "position": position, "joined_to": other}
+                self._add(event, "queue", {**told, "waits_for": waits_for})
             case MessageEnded(outcome=outcome, reason=reason, reply=reply, is_markdown=is_markdown):
                 ending = {"outcome": outcome, "reason": reason, "reply": reply, "is_markdown": is_markdown}
                 self._add(event, "outcome", {**ending, **self._whose(event)})

@@ -3,6 +3,7 @@
 With a value they are directives, which the command stage applies. What is here answers them without one.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args
 
@@ -10,8 +11,10 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.commands.sources import CommandSources, choose, tell
 from finclaw.commands.declaration import Directive
 from finclaw.commands.words import OPTIONS
+from finclaw.gateway import QueuedMessage
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
 from finclaw.kernel.turn_options import QueueMode
+from finclaw.text import Language
 
 _LEVELS: Final = {
     **{each: each for each in ("off", "low", "medium", "high")},
@@ -24,6 +27,10 @@ _LENGTHS: Final = {
 _MODES: Final = {
     **{each: each for each in get_args(QueueMode)},
     **{"자동": "auto", "순서대로": "followup", "끼어들기": "steer", "모아서": "collect", "중단하고": "interrupt"},
+}
+_STATES: Final[dict[Language, dict[str, str]]] = {
+    "en": {"running": "Being answered: {}", "joined": "Taken into that answer: {}", "waiting": "Waiting: {}"},
+    "ko": {"running": "답변 중: {}개", "joined": "진행 중인 답변에 반영: {}개", "waiting": "대기 중: {}개"},
 }
 _LONGEST_MODEL: Final = 200
 
@@ -41,11 +48,9 @@ def option_commands(sources: CommandSources) -> Iterator[BasicCommand]:
 
     async def answer_queue(args: Sequence[str], scope: CommandScope) -> CommandReply:
         usage = f"{prefix}queue {'|'.join(get_args(QueueMode))}|default"
-        others = sources.waiting(scope.session) - 1  # this command is one of them
-        waiting = choose(
-            scope.language, f"Messages without an answer yet: {others}", f"아직 답하지 않은 메시지: {others}개"
-        )
-        return tell(f"{waiting}\n{_show('queue', sources, scope, usage)}")
+        own = "" if scope.accepted is None else scope.accepted.id
+        others = [each for each in sources.gateway().queue(scope.session) if each.inbound_id != own]
+        return tell("\n".join([*_describe_queue(others, scope.language), _show("queue", sources, scope, usage)]))
 
     async def answer_length(args: Sequence[str], scope: CommandScope) -> CommandReply:
         return tell(_show("verbosity", sources, scope, f"{prefix}verbose on|off|low|medium|high|default"))
@@ -90,6 +95,29 @@ def option_commands(sources: CommandSources) -> Iterator[BasicCommand]:
         answer=answer_queue,
         directive=_make_directive("queue", _MODES, get_args(QueueMode), defaults.queue or "auto"),
     )
+
+
+def _describe_queue(messages: Sequence[QueuedMessage], language: Language) -> Iterator[str]:
+    """How many are being answered and how many wait, and for what the first of them does."""
+    if not messages:
+        yield choose(language, "No message waits for an answer.", "답변을 기다리는 메시지가 없습니다.")
+        return
+    numbers = Counter(each.state for each in messages)
+    labels = _STATES[language]
+    yield " · ".join(labels[state].format(numbers[state]) for state in labels if numbers[state])
+    first = messages[0]
+    if first.waits_for == "seat":
+        yield choose(
+            language,
+            f"All seats are taken. Conversations that wait before this one: {first.before}",
+            f"동시에 답변할 수 있는 자리가 모두 찼습니다. 먼저 기다리는 대화: {first.before}개",
+        )
+    elif first.waits_for == "share":
+        yield choose(
+            language,
+            "Your other conversations have all the seats that one person may have; this one is next when one ends.",
+            "한 사람이 쓸 수 있는 자리를 다른 대화에서 모두 쓰고 있습니다. 그중 하나가 끝나면 이어서 답변합니다.",
+        )
 
 
 def _read_model(word: str) -> str | None:
