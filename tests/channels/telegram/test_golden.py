@@ -4,16 +4,16 @@
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from tests.channels.telegram.desk import JUN, MINA, Desk, in_virtual_time
+from tests.channels.telegram.shown_text import describe
 
 import finclaw
 from finclaw.channels.settings import ChannelSettings
 from finclaw.redaction import Secret
-from finclaw.testing.telegram.world import Json, Shown
+from finclaw.testing.telegram.world import Shown
 from finclaw.tools.approval.people import PersonSettings
 
 GOLDEN: Final = Path(__file__).with_name("conversation.golden.txt")
@@ -21,7 +21,6 @@ FORUM: Final = -1_002_000_000_001
 NAMES: Final = {MINA: "미나", JUN: "Jun"}
 LASTING: Final = ("help", "whoami", "reset")
 """Commands that will always be there. Lists of commands are kept without all others: a new one changes nothing."""
-TAGS: Final = {"bold": "b", "italic": "i", "code": "code", "pre": "pre", "strikethrough": "s", "blockquote": "quote"}
 
 
 class Transcript:
@@ -68,33 +67,6 @@ class Transcript:
             f"{number} {who}{answers}",
             *(f"  {line}".rstrip() for text in said for line in text.split("\n")),
         ]
-
-
-def describe(shown: Shown) -> list[str]:
-    parts = [f"[{shown.file[0]} {shown.file[1]}]"] if shown.file is not None else []
-    parts += [_mark(shown.text, shown.entities)] if shown.text else []
-    parts += [" ".join(f"[{button['text']}]" for button in row) for row in shown.buttons]
-    return [*parts, f"(topic {shown.thread})"] if shown.thread is not None else parts
-
-
-def _mark(text: str, entities: list[Json]) -> str:
-    """The words with their entities as tags, so that a reader sees what is bold."""
-    units = text.encode("utf-16-le")
-    marks = sorted(_marks(entities), key=lambda mark: mark[0])
-    out, at = "", 0
-    for (place, _), tag in marks:
-        out += units[2 * at : 2 * place].decode("utf-16-le") + tag
-        at = place
-    return out + units[2 * at :].decode("utf-16-le")
-
-
-def _marks(entities: list[Json]) -> Iterator[tuple[tuple[int, int], str]]:
-    for each in entities:
-        tag = TAGS.get(each["type"], each["type"])
-        link = f" {each['url']}" if "url" in each else ""
-        end = each["offset"] + each["length"]
-        yield (each["offset"], 1_000_000 - each["length"]), f"<{tag}{link}>"
-        yield (end, -(1_000_000 - each["length"])), f"</{tag}>"
 
 
 async def hold_conversation(desk: Desk) -> list[str]:

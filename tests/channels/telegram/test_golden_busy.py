@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.channels.telegram.desk import MINA, Desk, in_virtual_time
-from tests.channels.telegram.test_golden import describe
+from tests.channels.telegram.shown_text import describe
 
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.extension import ExtensionApi
