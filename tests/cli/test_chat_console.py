@@ -177,7 +177,7 @@ async def test_what_was_never_taken_is_stopped_when_it_is(tmp_path: Path) -> Non
 
 
 async def test_the_last_answer_is_there_in_the_next_chat(tmp_path: Path) -> None:
-    async with house(tmp_path, ScriptedProvider("It is kept.")) as app, reachable(tmp_path, app):
+    async with house(tmp_path, ScriptedProvider("It is **kept**.")) as app, reachable(tmp_path, app):
         for asked in (True, False):
             with chatting(tmp_path) as terminal:
                 await terminal.prompt()

@@ -1,6 +1,7 @@
 """The chat and the gateway it talks to: coming, going, restarting, being somebody else."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -26,20 +27,20 @@ async def test_a_script_with_and_without_a_gateway(tmp_path: Path) -> None:
     assert (alone.code, alone.err) == (0, "")
     assert alone.out.index("AAPL") < alone.out.index("/whoami –")
     assert "owner (web:owner:owner)" not in alone.out
-    provider = ScriptedProvider(lambda request: f"You said {request.messages[-1].text[:3]}.")
+    provider = ScriptedProvider(lambda request: f"You said **{request.messages[-1].text[:3]}**.")
     async with house(tmp_path, provider) as app, reachable(tmp_path, app):
         there = await chat(tmp_path, "하나", "둘", args=("--session", "desk"))
     assert (there.code, there.err) == (0, "")
-    assert there.out.splitlines()[0].startswith("You said 하나")
+    assert there.out.splitlines()[0].startswith("You said 하나."), "without marks"
     assert "\x1b" not in alone.out + there.out
 
 
 async def test_chat_and_ask_share_the_conversation(tmp_path: Path) -> None:
     await chat(tmp_path, "What is AAPL trading at?")
-    provider = ScriptedProvider(lambda request: f"{len(request.messages)} messages.")
+    provider = ScriptedProvider(lambda request: f"**{len(request.messages)}** messages.")
     async with house(tmp_path, provider) as app, reachable(tmp_path, app):
         asked = await asyncio.to_thread(lambda: finclaw("ask", "how many?", "--state", tmp_path))
-        assert asked.out != "1 messages.\n"
+        assert re.fullmatch(r"(?!1)\d+ messages.\n", asked.out), "without marks"
         assert (await chat(tmp_path, "how many?", args=("--session", "other"))).out == "1 messages.\n"
 
 
@@ -67,7 +68,7 @@ async def test_what_was_typed_while_the_gateway_was_away_is_answered_once(tmp_pa
 
 async def test_an_answer_that_ended_while_nobody_could_hear(tmp_path: Path) -> None:
     released = asyncio.Event()
-    provider = ScriptedProvider(reply(say("The beginning. "), hold(released), say("The end.")))
+    provider = ScriptedProvider(reply(say("The **beginning**. "), hold(released), say("The `end`.")))
     async with AsyncExitStack() as stack, house(tmp_path, provider) as app:
         async with reachable(tmp_path, app):
             terminal = stack.enter_context(chatting(tmp_path))
@@ -80,6 +81,7 @@ async def test_an_answer_that_ended_while_nobody_could_hear(tmp_path: Path) -> N
         async with reachable(tmp_path, app):
             await terminal.expect("The end.")
             await terminal.prompt()
+    assert "**" not in terminal.text
     assert len(provider.requests) == 1
 
 

@@ -237,10 +237,14 @@ def test_no_colour_and_no_moves_where_they_are_not_wanted() -> None:
     plain = io.StringIO()
     screen = Screen(plain, {"TERM": "xterm"})
     screen.status("never shown")
-    screen.answer("one", "anew")
-    screen.answer("two", "anew")
+    screen.answer("**One**\n\nTw", "anew")
+    assert plain.getvalue() == "One\n\n", "what cannot be taken back is shown when it is certain"
+    screen.answer("**One**\n\nTwo `x`", "anew", is_whole=True)
     screen.end_answer()
-    assert plain.getvalue() == "one\nanew\ntwo\n"
+    screen.answer("one", "anew", is_whole=True)
+    screen.answer("two", "anew", is_whole=True)
+    screen.end_answer()
+    assert plain.getvalue() == "One\n\nTwo x\none\nanew\ntwo\n"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     kind: OutcomeKind
     reason: str = ""
     reply: str | None = None
+    is_markdown: bool = False
+    """Of the reply; else every sign of it is meant."""
     turn_id: str | None = None
     stages: tuple[StageEntry, ...] = ()
     tools: tuple[ToolUse, ...] = ()

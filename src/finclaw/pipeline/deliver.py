@@ -94,8 +94,8 @@ class Deliver:
         if visible.parts or turn.has_answered:
             if said or visible.text:
                 set_final_text(turn, said or visible.text, self._clock.now())
-            outcome = run.end_with("answered", why, reply=(seen + visible.text).strip(), result=result)
             run.reply = visible.parts[0] if visible.parts else outbound
+            outcome = run.end_with("answered", why, reply=(seen + visible.text).strip(), result=result)
         else:
             tokens = dict.fromkeys((*result.tokens, *visible.tokens))
             reason = f"the model chose not to answer: {', '.join(tokens) or 'empty answer'}"
@@ -120,7 +120,8 @@ class Deliver:
         outcome = _with_sources(run, outcome)
         said, visible = visible.text, self._with_action(run, visible)
         facts = outcome.facts or (() if run.reply is None else run.reply.facts)
-        outcome = replace(outcome, reply=visible.text or None, facts=facts)  # as it is seen, not as it was meant
+        words = visible.text or None  # as it is seen, not as it was meant
+        outcome = replace(outcome, reply=words, is_markdown=run.has_markdown, facts=facts)
         if run.log is None:
             await self._end(run, outcome, visible)
             return outcome

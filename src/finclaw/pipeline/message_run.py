@@ -191,6 +191,11 @@ class MessageRun(MessageContext):
             raise TypeError("a MessageContext that the pipeline did not make cannot run the pipeline")
         return ctx
 
+    @property
+    def has_markdown(self) -> bool:
+        """Whether the reply is Markdown."""
+        return self.reply is not None and self.reply.kind != "notice"
+
     def end_with(
         self,
         kind: OutcomeKind,
@@ -205,6 +210,7 @@ class MessageRun(MessageContext):
             kind=kind,
             reason=reason,
             reply=reply,
+            is_markdown=self.has_markdown,
             turn_id=self.log.claim.turn_id if self.log else None,
             stages=self.journal.entries,
             tools=done.tools,

@@ -169,7 +169,7 @@ class Pipeline:
             run.leave()
             del self._runs[accepted.id], self._accepted[id(run)]
         outcome = run.recorded or outcome
-        kind, formatted = outcome.kind, run.reply is not None and run.reply.kind != "notice"
+        kind, formatted = outcome.kind, outcome.is_markdown
         told = MessageEnded(outcome=kind, reason=outcome.reason, reply=outcome.reply, is_markdown=formatted, **run.ids)
         self._emit(told)
         return outcome

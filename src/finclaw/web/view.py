@@ -27,6 +27,7 @@ class OutcomeView(Struct, frozen=True, kw_only=True):
     outcome: OutcomeKind | None = None
     reason: str = ""
     reply: str | None = None
+    is_markdown: bool = False
     turn_id: str | None = None
     stages_executed: tuple[str, ...] = ()
     tools: tuple[ToolUse, ...] = ()
@@ -113,6 +114,7 @@ def outcome_view(outcome: Outcome) -> OutcomeView:
         outcome=outcome.kind,
         reason=outcome.reason,
         reply=outcome.reply,
+        is_markdown=outcome.is_markdown,
         turn_id=outcome.turn_id,
         stages_executed=outcome.stages_executed,
         tools=outcome.tools,

@@ -145,7 +145,7 @@ class Console:
             self.show_news()
             views = [self._look(None, back) for back in reversed(range(count))]
             for view in (each for each in views if each is not None and each.outcome is not None):
-                self._show_ending(QuestionEnd(str(view.outcome), view.reason, view.reply))
+                self._show_ending(QuestionEnd(str(view.outcome), view.reason, view.reply, view.is_markdown))
                 self._end_with(sources(view, self.texts))
             if not any(views):
                 self._screen.line(self.texts.no_last)
@@ -162,7 +162,7 @@ class Console:
         elif view.outcome is None:
             self._screen.line(self.texts.still_open)
         else:
-            self._show_ending(QuestionEnd(view.outcome, view.reason, view.reply))
+            self._show_ending(QuestionEnd(view.outcome, view.reason, view.reply, view.is_markdown))
             self._end_with(sources(view, self.texts))
 
     # ── an answer on its way ────────────────────────────────────────────────────────────────────────────────────
@@ -261,7 +261,7 @@ class Console:
         """What nobody waits for any more, or never did: an answer under its question, a card as it is."""
         if isinstance(news, UnsolicitedMessage):
             with self._screen.apart(self.texts.goes_on):
-                self._show_ending(QuestionEnd("answered", reply=news.text))
+                self._show_ending(QuestionEnd("answered", reply=news.text, is_markdown=news.is_markdown))
                 self._end_with(())
         elif news is not None and news.ending is not None:
             with self._screen.apart(self.texts.goes_on):

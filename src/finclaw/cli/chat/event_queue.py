@@ -40,10 +40,11 @@ class Seen(Struct, frozen=True):
 
 
 class UnsolicitedMessage(Struct, frozen=True):
-    """A message that the gateway sends unsolicited, to be shown as it is."""
+    """A message that the gateway sends unsolicited."""
 
     inbound_id: str
     text: str
+    is_markdown: bool = False
 
 
 class CaughtUp(Struct, frozen=True):

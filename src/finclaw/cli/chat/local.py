@@ -131,7 +131,7 @@ class LocalLink:
     async def _catch_up(self, app: App) -> None:
         unasked = await app.unasked(inbound(OWNER, empty_message(self._conversation)), self._marker.after)
         for each in map(message_view, unasked.items):
-            self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or ""))
+            self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or "", each.is_markdown))
         self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     async def _say(self, body: MessageBody) -> None:

@@ -42,8 +42,11 @@ class GrowingMarkdown:
         self._styled = styled
         self._source = self._shown = ""
 
-    def set(self, text: str) -> str:
-        """The text so far. A table at its end is left out: its columns are known when all of it is."""
+    def set(self, text: str, *, is_final: bool = False) -> str:
+        """The text so far. A table at its end is left out: its columns are known when all of it is.
+
+        `is_final`: only what no further word changes.
+        """
         if not text.startswith(self._source):
             self._source = self._shown = ""
         end = _find_settled(text, len(self._source))
@@ -51,6 +54,8 @@ class GrowingMarkdown:
             settled = set_markdown(text[len(self._source) : end].strip("\n"), styled=self._styled)
             self._shown += f"{settled}\n\n" if settled else ""
             self._source = text[:end]
+        if is_final:
+            return self._shown
         return (self._shown + set_markdown(_TABLE_END.sub("", text[end:]), styled=self._styled)).rstrip()
 
 
@@ -79,6 +84,11 @@ def set_markdown(text: str, *, styled: bool) -> str:
             code=_mark_code,
         )
     return format_whole(text, dialect)
+
+
+def write_reply(text: str, *, is_markdown: bool) -> str:
+    """A reply for a file or a script, without any marks."""
+    return set_markdown(clean_text(text), styled=False) if is_markdown else clean(text)
 
 
 def _mark_heading(_level: int) -> tuple[str, str]:

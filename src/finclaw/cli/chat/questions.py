@@ -162,7 +162,7 @@ class PendingQuestions:
         self.seen, view = seen, seen.view
         if view is None or view.state != "ended" or view.inbound_id not in self._by_inbound:
             return None
-        ending = QuestionEnd(str(view.outcome), view.reason, view.reply)
+        ending = QuestionEnd(str(view.outcome), view.reason, view.reply, view.is_markdown)
         return self._end(self._by_inbound[view.inbound_id], ending)
 
     def _note_not_stopped(self, question: PendingQuestion | None, reason: str) -> PendingQuestion | None:

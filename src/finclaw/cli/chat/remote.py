@@ -178,7 +178,7 @@ class RemoteLink:
         with suppress(GatewayRefused):  # one of an older release
             unasked = client.list_unsolicited(self._conversation, self._marker.after)
             for each in unasked.items:
-                self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or ""))
+                self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or "", each.is_markdown))
             self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -123,12 +123,11 @@ class Screen:
         self._shown = self._shown[:kept]
 
     def _set_text(self, text: str, *, is_whole: bool) -> str:
-        """Markdown as it is read. Where the cursor cannot be moved it stays as it was written: nothing could be taken
-        back whose meaning the next word changes."""
-        if not self._moves:
-            return clean_text(text)
+        """Markdown as it is read. Where the cursor cannot be moved a paragraph is shown once nothing changes it any
+        more: it could not be taken back."""
         text = clean_text(text)
-        return self._wrap_lines(set_markdown(text, styled=self._dims) if is_whole else self._growing.set(text))
+        text = set_markdown(text, styled=self._dims) if is_whole else self._growing.set(text, is_final=not self._moves)
+        return self._wrap_lines(text) if self._moves else text
 
     def _wrap_text(self, text: str) -> str:
         return self._wrap_lines(clean_text(text)) if self._moves else clean_text(text)

@@ -79,15 +79,18 @@ class Unread:
     def take(self, item: Item) -> UnsolicitedMessage | None:
         """What is to be shown, if this brought anything."""
         match item:
-            case UnsolicitedMessage(inbound_id=inbound_id, text=text):
-                return self._show_once(inbound_id, text)
+            case UnsolicitedMessage():
+                return self._show_once(item)
             case News(type="outcome", data={"unasked": True, "session": self._session} as data):
-                return self._show_once(str(data["inbound_id"]), str(data["reply"] or ""))
+                is_markdown = bool(data.get("is_markdown"))
+                return self._show_once(
+                    UnsolicitedMessage(str(data["inbound_id"]), str(data["reply"] or ""), is_markdown)
+                )
             case CaughtUp(after=after, told=told):
                 self._marker.move(after, told)
             case _:
                 pass
         return None
 
-    def _show_once(self, inbound_id: str, text: str) -> UnsolicitedMessage | None:
-        return UnsolicitedMessage(inbound_id, text) if text and self._marker.tell(inbound_id) else None
+    def _show_once(self, message: UnsolicitedMessage) -> UnsolicitedMessage | None:
+        return message if message.text and self._marker.tell(message.inbound_id) else None

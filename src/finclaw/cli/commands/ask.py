@@ -15,6 +15,7 @@ from finclaw.cli.arguments import add_market_options, add_state_options
 from finclaw.cli.chat.editor import interrupts_to, quiet_keys
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, News, Seen
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
+from finclaw.cli.chat.markdown import write_reply
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen, show_ending, status_line
 from finclaw.cli.chat.texts import Texts, texts_for
@@ -231,7 +232,8 @@ def _print_ending(ending: QuestionEnd, *, wanted: bool) -> None:
     """For a script: the answer on standard output and nothing else; how it ended otherwise, beside it."""
     stopped = not wanted and ending.outcome == "stopped"
     if ending.reply is not None:
-        print(clean(ending.reply), file=sys.stderr if stopped else sys.stdout)
+        words = write_reply(ending.reply, is_markdown=ending.is_markdown)
+        print(words, file=sys.stderr if stopped else sys.stdout)
     if ending.outcome not in ("answered", "command") and not stopped:
         reason = f": {clean(ending.reason)}" if ending.reason else ""
         print(f"finclaw: the message ended as {ending.outcome}{reason}", file=sys.stderr)

@@ -17,6 +17,7 @@ from finclaw.cli.chat.editor import LineHistory, ToolkitEditor, make_editor
 from finclaw.cli.chat.event_queue import EventQueue, Item, UnsolicitedMessage
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
 from finclaw.cli.chat.key_watch import KeyWatch
+from finclaw.cli.chat.markdown import write_reply
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen
 from finclaw.cli.chat.texts import greeting, texts_at_start, texts_for
@@ -131,7 +132,7 @@ def run_script(lines: Iterable[bytes], questions: PendingQuestions, events: Even
 def _answer(text: str, questions: PendingQuestions, events: EventQueue) -> bool:
     ending = _wait(questions.ask(text), questions, events)
     if ending.reply is not None:
-        print(clean(ending.reply), flush=True)
+        print(write_reply(ending.reply, is_markdown=ending.is_markdown), flush=True)
     if ending.outcome not in ("answered", "command"):
         reason = f": {clean(ending.reason)}" if ending.reason else ""
         print(f"finclaw: the message ended as {ending.outcome}{reason}", file=sys.stderr)
@@ -160,7 +161,7 @@ def _take(item: Item, questions: PendingQuestions) -> None:
     """Standard output is for answers; what nobody asked for goes beside it."""
     told = questions.take(item)
     if isinstance(told, UnsolicitedMessage):
-        print(clean(told.text), file=sys.stderr, flush=True)
+        print(write_reply(told.text, is_markdown=told.is_markdown), file=sys.stderr, flush=True)
 
 
 def _text(line: bytes) -> str:
