@@ -56,6 +56,7 @@ def answer(text: str = "AAPL is at 190.50 USD.") -> Outcome:
     return Outcome(
         kind="answered",
         reply=text,
+        is_markdown=True,
         turn_id="turn-1",
         stages=(StageEntry("normalize", "continue", 0.1), StageEntry("gate", "continue", 0.2)),
         tools=(ToolUse("market__quote", "ok"),),
