@@ -40,7 +40,7 @@ async def test_what_was_offered_two_messages_ago_is_not_taken_up() -> None:
 async def test_a_message_without_words_is_not_answered_with_the_last_price() -> None:
     talk = Talk()
     await talk.say("What is AAPL trading at?")
-    assert (await talk.say("")).did == "say unknown"
+    assert (await talk.say("")).did == "say wordless"
 
 
 async def test_an_answer_reads_well_in_english() -> None:

@@ -40,6 +40,12 @@ class Transcript:
         self._write(chat, NAMES[user or chat], number, [text])
         return await self.hear(chat, number)
 
+    async def send_voice(self, chat: int) -> None:
+        body = self._desk.api.world.send_file(chat, "voice", b"ogg", mime_type="audio/ogg")
+        self._desk.api.push(body)
+        self._write(chat, NAMES[chat], body["message"]["message_id"], ["(voice message)"])
+        await self.hear(chat, None)
+
     async def press(self, card: Shown, label: str) -> None:
         self._desk.api.push(self._desk.api.world.press(card, label))
         self.lines += ["", f"  {NAMES[card.chat]} presses [{label}]"]
@@ -77,6 +83,7 @@ async def hold_conversation(desk: Desk) -> list[str]:
     await told.say(MINA, "/start")
     await told.say(MINA, "삼성전자 현재 주가 알려줘")
     await told.say(MINA, "애플이랑 엔비디아 비교해줘")
+    await told.send_voice(MINA)
     told.head("Mina, in private, in English")
     await told.say(MINA, "What is the price of Apple?")
     await told.say(MINA, "/whoami")
@@ -84,10 +91,7 @@ async def hold_conversation(desk: Desk) -> list[str]:
     await told.say(FORUM, "점심 뭐 먹지?", user=JUN, thread=7)
     await told.say(FORUM, "@finclaw_bot 현대차 주가는?", user=JUN, thread=7)
     told.head("a voice message, and a stranger")
-    body = world.send_file(MINA, "voice", b"ogg", mime_type="audio/ogg")
-    desk.api.push(body)
-    told.lines += ["", f"{body['message']['message_id']} 미나", "  (voice message)"]
-    await told.hear(MINA, None)
+    await told.send_voice(MINA)
     await told.say(JUN, "hello? anybody there?")
     return told.lines
 

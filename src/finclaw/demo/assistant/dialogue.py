@@ -81,7 +81,7 @@ def _backwards(messages: Sequence[Message]) -> Iterator[Exchange]:
     left = _LOOK_BACK
     for message in reversed(messages):
         if message.role == "user":  # one without words too: a picture must not be answered with an old price
-            yield Exchange(_words_of(message), message.id, tuple(calls), tuple(results))
+            yield Exchange(read_words(message), message.id, tuple(calls), tuple(results))
             calls, results = [], []
             left -= 1
             if not left:
@@ -92,6 +92,6 @@ def _backwards(messages: Sequence[Message]) -> Iterator[Exchange]:
         yield Exchange("", "", tuple(calls), tuple(results))
 
 
-def _words_of(message: Message) -> str:
+def read_words(message: Message) -> str:
     """What the person wrote: the first text. Behind it may stand a note by the gateway about an attachment."""
     return next((block.text for block in message.blocks if isinstance(block, Text)), "")

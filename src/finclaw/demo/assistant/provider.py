@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import msgspec
 
 from finclaw.demo.assistant.answer import answer, further_calls
-from finclaw.demo.assistant.dialogue import read_dialogue
+from finclaw.demo.assistant.dialogue import read_dialogue, read_words
 from finclaw.demo.assistant.plan import plan
 from finclaw.demo.assistant.question import LONGEST, read_question
 from finclaw.demo.assistant.sayings import SAYINGS
@@ -50,6 +50,8 @@ class OfflineProvider:
 def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     """What to say, or which tools to call first. The same request always gets the same decision."""
     dialogue = read_dialogue(request.messages)
+    if request.messages and not dialogue.now.text.strip():
+        return SAYINGS["wordless"][_spoken_language(request.messages)]
     question = read_question(dialogue.now.text, _spoken_language(request.messages))
     steps = plan(question, dialogue)
     offered = {tool.name for tool in request.tools}
@@ -65,7 +67,7 @@ def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
 
 def _spoken_language(messages: Sequence[Message]) -> Language:
     """The language of the last message that had words: one of tickers and figures alone has none."""
-    said = (message.text[:LONGEST] for message in reversed(messages[-_LOOK_BACK:]) if message.role == "user")
+    said = (read_words(each)[:LONGEST] for each in reversed(messages[-_LOOK_BACK:]) if each.role == "user")
     return language_of(next((text for text in said if _HAS_WORDS.search(text)), ""))
 
 

@@ -7,7 +7,17 @@ from finclaw.text import Language
 
 _Polite = Literal["help", "greeting", "thanks", "bye", "ok"]
 _Refusal = Literal[
-    "unknown", "left", "too_long", "too_many", "advice", "trade", "news", "real", "no_tool", "unfinished"
+    "unknown",
+    "wordless",
+    "left",
+    "too_long",
+    "too_many",
+    "advice",
+    "trade",
+    "news",
+    "real",
+    "no_tool",
+    "unfinished",
 ]
 _Question = Literal["which_one", "which_two", "how_much", "periods"]
 _AboutAlerts = Literal["alert_how", "alert_which", "alert_one"]
@@ -63,6 +73,10 @@ SAYINGS: Mapping[Saying, Mapping[Language, str]] = {
     "unknown": {
         "en": f"Sorry, I did not understand that: I am an offline assistant without a language model. {_CAN_EN}",
         "ko": f"죄송합니다. 이해하지 못했습니다. 저는 언어 모델 없이 동작하는 오프라인 도우미입니다. {_CAN_KO}",
+    },
+    "wordless": {
+        "en": "There were no words in your message.",
+        "ko": "보내신 메시지에 글이 없습니다.",
     },
     "left": {
         "en": (
