@@ -67,7 +67,7 @@ async def serve(args: Namespace) -> None:
         Settings(
             state=args.state,
             pipeline=PipelineSettings(max_attempts=args.max_attempts),
-            sessions=SessionSettings(queue=QueueSettings(mode="followup")),
+            sessions=SessionSettings(queue=QueueSettings(mode="followup", cap=1_000)),
         ),
         channels=[(EditingTelegram if args.edits else MarkedTelegram)(spec)],
         provider=ScriptedProvider(chaos.answer, clock=clock),
