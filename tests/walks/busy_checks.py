@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 
-from tests.walks.busy_rooms import PHASES, BusyRooms, Room
+from tests.walks.busy_rooms import PHASES, BusyMode, BusyRooms, Room
 from tests.walks.house import Gateway
 
 from finclaw.kernel.approval import Approval
@@ -14,12 +14,11 @@ from finclaw.kernel.event import MessageEnded
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.turn_options import QueueMode
 from finclaw.sessions.waiting import INTERRUPTED, PASSED_OVER
 from finclaw.testing.channel import Sent
 
 INTERRUPTION = "Stopped: your newer message comes first."
-JOINING: tuple[QueueMode, ...] = ("steer", "steer-backlog", "collect")
+JOINING: tuple[BusyMode, ...] = ("steer", "steer-backlog", "collect")
 ALL_WAIT = ("before the claim", "waiting for the model", "before a tool", "in a tool", "between steps", "streaming")
 """Phases in which all twenty messages are there before the first turn ends."""
 
@@ -52,6 +51,11 @@ class Turn:
         return [each.text for each in self.members]
 
     @property
+    def interrupts(self) -> bool:
+        wishes = (each.accepted.inbound.wishes for each in self.members)
+        return any(each is not None and each.queue == "interrupt" for each in wishes)
+
+    @property
     def answered(self) -> list[Ended]:
         return [each for each in self.members if each.outcome.kind == "answered"]
 
@@ -65,14 +69,17 @@ async def find_faults(rooms: BusyRooms, gateway: Gateway) -> list[str]:
     faults, joined = list[str](), 0
     for room in rooms.rooms:
         approval = await gateway.app.approval(room.approval) if room.approval else None
+        messages = await gateway.app.messages(room.accepted[0].session)
         check = RoomCheck(rooms, room, await _find_ends(gateway, room.accepted), approval)
+        if rooms.mode == "mixed":
+            check.order_turns(messages)
         joined += sum(each.outcome.kind == "joined" for each in check.ends)
         session = room.accepted[0].session
         found = [
             *check.check_ends(ends),
             *check.check_turns(),
             *check.check_partition(),
-            *check.check_conversation(await gateway.app.messages(session)),
+            *check.check_conversation(messages),
             *check.check_answers(sent.get(session, [])),
             *check.check_tools(),
             *check.check_decision(),
@@ -80,7 +87,7 @@ async def find_faults(rooms: BusyRooms, gateway: Gateway) -> list[str]:
         if gateway.app.queue(session):
             found.append("something is left in the lane")
         faults += [f"room {room.name}: {each}" for each in found]
-    may_join = rooms.mode in JOINING or rooms.mode == "auto"
+    may_join = rooms.mode in (*JOINING, "auto", "mixed")
     if may_join != bool(joined):
         faults.append(f"{joined} messages have joined a turn in all rooms")
     return faults
@@ -107,11 +114,21 @@ class RoomCheck:
         self.turns = turns
         """In the order of the first ticket of each."""
 
+    def order_turns(self, messages: Sequence[Message]) -> None:
+        """Put the turns in the order of the conversation: where modes are mixed, some pass earlier tickets."""
+        order = {each.text: place for place, each in enumerate(messages) if each.source.kind == "user"}
+        last = len(messages)
+        for turn in self.turns.values():
+            turn.members.sort(key=lambda each: order.get(each.text, last))
+        turns = sorted(self.turns.values(), key=lambda turn: order.get(turn.texts[0], last))
+        self.turns = {turn.id: turn for turn in turns}
+
     def check_ends(self, ends: Counter[str]) -> Iterator[str]:
         """Every message has exactly one end, and one that its mode knows."""
-        allowed = {"answered", *(("stopped",) if self.rooms.mode == "interrupt" else ("joined",))}
+        allowed = {"interrupt": ("answered", "stopped"), "mixed": ("answered", "joined", "stopped")}
+        kinds = allowed.get(self.rooms.mode, ("answered", "joined"))
         for each in self.ends:
-            if each.outcome.kind not in allowed:
+            if each.outcome.kind not in kinds:
                 yield f"{each.text} ended as {each.outcome.kind}: {each.outcome.reason}"
             if (times := ends[each.accepted.id]) != 1:
                 yield f"the end of {each.text} was told {times} times"
@@ -120,21 +137,32 @@ class RoomCheck:
 
     def check_turns(self) -> Iterator[str]:
         """A turn is one person's, overtakes nobody, answers one message and names it to those that joined it."""
-        places = {each.accepted.id: place for place, each in enumerate(self.ends)}
         for turn in self.turns.values():
             if not turn.id:
                 yield f"ended in no turn: {turn.texts}"
             if len({each.sender for each in turn.members}) != 1:
                 yield f"merged across people: {turn.texts}"
-            taken = [places[each.accepted.id] for each in turn.members]
-            if taken != list(range(taken[0], taken[0] + len(taken))):
-                yield f"a turn has overtaken somebody: {turn.texts}"
-            if len(turn.members) > 1 and len(turn.answered) != 1:
+            is_stopped = all(each.outcome.kind == "stopped" for each in turn.members)
+            if len(turn.members) > 1 and len(turn.answered) != 1 and not is_stopped:
                 yield f"{len(turn.answered)} of a turn are answered: {turn.texts}"
             for each in turn.members:
-                if each.outcome.kind == "joined" and turn.answered[0].accepted.id not in each.outcome.reason:
+                named = any(other.accepted.id in each.outcome.reason for other in turn.answered)
+                if each.outcome.kind == "joined" and not named:
                     yield f"{each.text} does not tell with which message it was answered: {each.outcome.reason}"
+        yield from self._check_order()
         yield from self._check_stops()
+
+    def _check_order(self) -> Iterator[str]:
+        """A turn comes before an earlier ticket only where it interrupts, and then only before its own sender's."""
+        earlier = list[tuple[Ended, Turn]]()
+        for turn in self.turns.values():
+            for each in turn.members:
+                for other, before in earlier:
+                    if other.accepted.ticket > each.accepted.ticket and not (
+                        self.rooms.mode == "mixed" and other.sender == each.sender and before.interrupts
+                    ):
+                        yield f"{other.text} has overtaken {each.text}"
+                earlier.append((each, turn))
 
     def _check_stops(self) -> Iterator[str]:
         """Only a later message of the same person stops a turn, and their last is answered."""
@@ -169,7 +197,7 @@ class RoomCheck:
         if found[1:] != expected:
             yield f"the turns behind the first are {found[1:]} instead of {expected}"
 
-    def _count_of_first(self, mode: QueueMode, phase: str) -> tuple[int, int]:
+    def _count_of_first(self, mode: BusyMode, phase: str) -> tuple[int, int]:
         """How many messages share the first turn, at least and at most."""
         if phase == "streaming" or (mode == "collect" and phase != "before the claim"):
             return 1, 1
@@ -211,11 +239,15 @@ class RoomCheck:
         """People read one answer a turn, in order, with the message that it answers; and nothing else."""
         told = [each for each in sent if each.unit.turn_id in self.turns]
         expected = [
-            (turn.id, turn.answered[0].text if turn.answered else turn.texts[0])
+            (turn.id, turn.answered[0].text if turn.answered else "")
             for turn in self.turns.values()
             if turn.answered or not turn.members[0].outcome.reason.startswith(PASSED_OVER)
         ]
-        found = [(each.unit.turn_id, each.unit.outbound.reply_to) for each in told]
+        found = [
+            (turn.id, each.unit.outbound.reply_to if turn.answered else "")
+            for each in told
+            if (turn := self.turns[each.unit.turn_id or ""])
+        ]
         if found != expected:
             yield f"people read {found} instead of {expected}"
         for each in told:
@@ -245,7 +277,7 @@ class RoomCheck:
                 continue
             if scope.sender.id != turn.members[0].sender:
                 yield f"{name} ran for {scope.sender.id} in the turn of {turn.texts}"
-            if text.split() != turn.texts[: len(text.split())]:
+            if not set(text.split()) <= set(turn.texts):
                 yield f"{name} was given {text} in the turn of {turn.texts}"
             if name == "vault" and scope.sender.id != self.room.ada:
                 yield f"vault ran for {turn.texts}, whose sender may not use it"

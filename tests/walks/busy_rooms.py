@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from zlib import crc32
 
 from tests.walks.house import TRUSTING, Gateway, House
@@ -20,8 +20,9 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import ApprovalChanged, Event, MessageEnded
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.turn_options import QueueMode
+from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
+from finclaw.sessions.queue_mode import WaitingMode
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import Reply, call, delay, reply
 from finclaw.tools.approval.people import PersonSettings
@@ -30,6 +31,9 @@ from finclaw.tools.policy.condition import Condition
 from finclaw.tools.policy.rule import Rule
 
 MESSAGES = 20
+WAITING_MODES: tuple[WaitingMode, ...] = get_args(WaitingMode)
+BusyMode = QueueMode | Literal["mixed"]
+"""A mode by the settings; `mixed`: each message has one of its own."""
 Moment = Literal["waiting", "asked", "tool", "answering", "answered", "approval"]
 """Where the first turn of a room is: not begun, its model asked, its tool running, its model asked again, answered, or
 waiting for a person."""
@@ -150,9 +154,9 @@ class Model:
 class BusyRooms:
     """Rooms in one gateway whose people all write in one phase of their first turn, in one queue mode."""
 
-    def __init__(self, house: House, mode: QueueMode, phase: str, seeds: range) -> None:
+    def __init__(self, house: House, mode: BusyMode, phase: str, seeds: range) -> None:
         self.house, self.phase = house, phase
-        self.mode: QueueMode = mode
+        self.mode: BusyMode = mode
         self.rooms = [
             # Only in direct chats `auto` does anything but queue.
             Room(spell(seed), Random(f"{mode} {phase} {seed}"), is_direct=mode == "auto" and seed % 2 == 1)
@@ -174,7 +178,7 @@ class BusyRooms:
         async with self.house.open(
             self.model,
             tools=[desk.tool("look", self._look), desk.tool("vault"), desk.tool("pay", transactional=True)],
-            sessions=SessionSettings(queue=QueueSettings(mode=self.mode)),
+            sessions=SessionSettings(queue=QueueSettings(mode="auto" if self.mode == "mixed" else self.mode)),
             pipeline=PipelineSettings(pools=PoolSettings(main=seats)),
             rules=(*TRUSTING, Rule("vault", "deny", "user", graces, (Condition(path="text", op="ne", value=""),))),
             people=[_make_approver(room.ada) for room in self.rooms],
@@ -240,10 +244,11 @@ class BusyRooms:
             if number in (6, 12) and room.approval:
                 await self._decide(gateway, room, by=room.grace if number == 6 else room.ada)
 
-    @staticmethod
-    async def _write(gateway: Gateway, room: Room, who: str, number: int) -> None:
+    async def _write(self, gateway: Gateway, room: Room, who: str, number: int) -> None:
         text = f"{room.name}.{who}.{spell(number)}"
         fields = room.fields(room.ada if who == "a" else room.grace)
+        if self.mode == "mixed":
+            fields["wishes"] = TurnOptions(queue=room.dice.choice(WAITING_MODES))
         room.accepted.append(await gateway.channel.write(text, message_id=text, **fields))
 
     @staticmethod

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.walks.busy_checks import find_faults
-from tests.walks.busy_rooms import PHASES, BusyRooms
+from tests.walks.busy_rooms import PHASES, BusyMode, BusyRooms
 from tests.walks.house import House
 
-from finclaw.kernel.turn_options import QueueMode
-
-MODES: tuple[QueueMode, ...] = ("steer", "followup", "queue", "collect", "interrupt", "steer-backlog", "auto")
+MODES: tuple[BusyMode, ...] = ("steer", "followup", "queue", "collect", "interrupt", "steer-backlog", "auto", "mixed")
 ROOMS = 30
 """Interleavings in one gateway."""
 SOAK, PIECE = 1_000, 50
@@ -27,7 +25,7 @@ def garbage_is_left() -> Generator[None]:
     gc.enable()
 
 
-def run_rooms(house: House, mode: QueueMode, phase: str, seeds: range) -> None:
+def run_rooms(house: House, mode: BusyMode, phase: str, seeds: range) -> None:
     async def run() -> None:
         rooms = BusyRooms(house, mode, phase, seeds)
         async with rooms.run() as gateway:
@@ -39,7 +37,7 @@ def run_rooms(house: House, mode: QueueMode, phase: str, seeds: range) -> None:
 @pytest.mark.spec("Q-16", "Q-19")
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("mode", MODES)
-def test_twenty_messages_while_busy(tmp_path: Path, mode: QueueMode, phase: str) -> None:
+def test_twenty_messages_while_busy(tmp_path: Path, mode: BusyMode, phase: str) -> None:
     run_rooms(House(tmp_path), mode, phase, range(ROOMS))
 
 
@@ -47,7 +45,7 @@ def test_twenty_messages_while_busy(tmp_path: Path, mode: QueueMode, phase: str)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("first", [pytest.param(first, id=f"seed{first}") for first in range(0, SOAK, PIECE)])
-def test_twenty_messages_while_busy_at_length(tmp_path: Path, mode: QueueMode, phase: str, first: int) -> None:
+def test_twenty_messages_while_busy_at_length(tmp_path: Path, mode: BusyMode, phase: str, first: int) -> None:
     """Every mode and phase with the first seeds, then with the next: `-k "seed200- or seed250-"` runs some of it."""
     house = replace(House(tmp_path), kind="jsonl" if first % 200 == 150 else "sqlite")
     run_rooms(house, mode, phase, range(first, first + PIECE))
