@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from tests.walks.deciding import MINA as DECIDER
+from tests.walks.deciding import asked, state, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -184,6 +186,23 @@ async def test_a_question_is_withdrawn_with_its_turn(house: House, how: str) -> 
         assert await seconds(gateway, "savings") >= 1
     async with house.open("again", sessions=by("queue"), capabilities=PAUSES) as gateway:
         assert await seconds(gateway, "savings?") >= 1
+
+
+@in_virtual_time
+async def test_a_decision_waits_for_nothing_in_every_mode(house: House) -> None:
+    async with house.open(*[reply(delay(30), "slow")] * len(MODES), people=[DECIDER], capabilities=PAUSES) as gateway:
+        for number, mode in enumerate(MODES):
+            running = await gateway.channel.deliver(wrote("question", conversation=mode, message_id=f"q-{mode}"))
+            await gateway.app.options.keep(running.session, TurnOptions(queue=mode))
+            await asyncio.sleep(2)
+            approval = await asked(gateway, wrote("buy", "ada", conversation=mode), call=f"c-{number}")
+            begun = asyncio.get_running_loop().time()
+            decision = wrote(f"/deny {approval.id}", conversation=mode, message_id=f"d-{mode}")
+            assert (await gateway.outcome(await gateway.channel.deliver(decision))).kind == "command", mode
+            assert asyncio.get_running_loop().time() - begun < 0.5, mode
+            assert await state(gateway, approval) == "denied", mode
+            assert gateway.app.queue(running.session)[0].state == "running", "and it stops nobody"
+            assert await kinds(gateway, running) == ["answered"]
 
 
 # ── messages that were left out ─────────────────────────────────────────────────────────────────────────────
