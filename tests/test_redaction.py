@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import time
+from itertools import product
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -33,12 +34,11 @@ def test_a_secret_is_hidden_from_the_moment_it_is_one(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("before", ["", "a", "ab", "user:", "some.one@example.com:"])
-@pytest.mark.parametrize("after", ["", "z", "zz", "\n"])
-def test_base64_of_anything_that_holds_it_is_hidden_whole(value: str, before: str, after: str) -> None:
+def test_base64_of_anything_that_holds_it_is_hidden_whole(value: str) -> None:
     remember_secret(value)
-    raw = (before + value + after).encode()
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+    befores, afters = ("", "a", "ab", "user:", "some.one@example.com:"), ("", "z", "zz", "\n")
+    texts = [(before + value + after).encode() for before in befores for after in afters]
+    for raw, encode in product(texts, (base64.b64encode, base64.urlsafe_b64encode)):
         written = encode(raw).decode()
         assert (
             hide_known_secrets(f"Authorization: Basic {written}, it said") == f"Authorization: Basic {HIDDEN}, it said"

@@ -113,12 +113,8 @@ PROGRAMS: list[tuple[str, F]] = [
 
 
 @pytest.mark.parametrize(("program", "answer"), PROGRAMS)
-def test_a_program_has_its_answer_to_the_last_digit(program: str, answer: F) -> None:
+def test_a_program_and_what_was_understood_of_it_have_the_answer_to_the_last_digit(program: str, answer: F) -> None:
     assert exact(program) == answer
-
-
-@pytest.mark.parametrize(("program", "answer"), PROGRAMS)
-def test_what_it_understood_gives_the_same_when_it_is_calculated_again(program: str, answer: F) -> None:
     assert exact(reading(parse(read_words(program)))) == answer
 
 

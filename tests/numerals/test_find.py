@@ -20,7 +20,6 @@ def read(text: str) -> list[tuple[str, str, F, F | None, str]]:
     ]
 
 
-@pytest.mark.parametrize(("before", "after"), AROUND)
 @pytest.mark.parametrize(
     ("text", "kind", "value", "high", "currency"),
     [
@@ -51,10 +50,9 @@ def read(text: str) -> list[tuple[str, str, F, F | None, str]]:
         ("1,5", "unclear", F(0), None, ""),
     ],
 )
-def test_figures_of_both_languages(
-    before: str, after: str, text: str, kind: str, value: F, high: F | None, currency: str
-) -> None:
-    assert read(before + text + after) == [(kind, text, value, high, currency)]
+def test_figures_of_both_languages(text: str, kind: str, value: F, high: F | None, currency: str) -> None:
+    for before, after in AROUND:
+        assert read(before + text + after) == [(kind, text, value, high, currency)], (before, after)
 
 
 @pytest.mark.parametrize(

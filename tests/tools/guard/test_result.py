@@ -139,13 +139,16 @@ def test_a_cut_never_takes_a_character_apart(unit: str):
 
 
 @pytest.mark.spec("DX-32")
-@pytest.mark.parametrize(("text", "secret"), HIDDEN)
-def test_no_cut_shows_half_a_secret(text: str, secret: str):
+def test_no_cut_shows_half_a_secret():
+    assert not [text for text, secret in HIDDEN if _is_shown_in_part(text, secret)]
+
+
+def _is_shown_in_part(text: str, secret: str) -> bool:
     whole = redact(text).text
     longest = max((len(part) for part in _parts(secret) if part not in whole), default=99)
-    for before in range(380, 500, 7):
-        shown = guard("x" * before + "\n" + text + "\n" + "y" * 500, SMALL).content
-        assert not any(part in shown for part in _parts(secret) if len(part) == longest and part not in whole)
+    parts = [part for part in _parts(secret) if len(part) == longest and part not in whole]
+    cut = (guard("x" * before + "\n" + text + "\n" + "y" * 500, SMALL).content for before in range(380, 500, 7))
+    return any(part in shown for shown in cut for part in parts)
 
 
 def _parts(secret: str) -> list[str]:
@@ -177,9 +180,8 @@ def test_any_text_is_guarded_once_and_for_all(text: str, limit: int):
 
 
 @pytest.mark.spec("DX-31", "T-20")
-@pytest.mark.parametrize("text", LEFT_ALONE)
-def test_figures_pass_the_whole_guard(text: str):
-    assert guard(text).content == text
+def test_figures_pass_the_whole_guard():
+    assert not [text for text in LEFT_ALONE if guard(text).content != text]
 
 
 def python_trace() -> str:
