@@ -159,13 +159,13 @@ def _letters(text: str) -> str:
 
 @pytest.mark.spec("F-06", "F-07")
 def test_random_documents() -> None:
-    for seed in range(500):
+    for seed in range(2_000):
         check_split(seed)
 
 
 @pytest.mark.soak
 def test_many_random_documents() -> None:
-    for seed in range(500, 52_000):
+    for seed in range(2_000, 52_000):
         check_split(seed)
 
 

@@ -15,7 +15,7 @@ from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import Reply, delay, reply
 
-SESSIONS, SECONDS, FLOOD = 100, 5.0, 500
+SESSIONS, SECONDS, FLOOD = 200, 10.0, 1_000
 MINA = {"conversation": "mina", "sender": "mina"}
 
 
@@ -33,7 +33,7 @@ async def write_at(gateway: Gateway, at: float, text: str, **fields: Any) -> tup
 
 
 async def flood(gateway: Gateway, peak: list[int]) -> None:
-    """Five hundred messages of one person: half of them in one chat, the others in fifty rooms."""
+    """A thousand messages of one person: half of them in one chat, the others in fifty rooms."""
     for number in range(FLOOD):
         room = {"chat_type": "group", "conversation": f"room {number % 50}", "mentions_us": True}
         fields: dict[str, Any] = room if number % 2 else {}
