@@ -138,7 +138,7 @@ class LaneSteering:
 
     async def take(self, answers: int) -> None:
         for offer in self._fitting(at_start=answers == 0):
-            if offer.is_settled:  # while another one joined
+            if offer.is_settled or not self._still_waits(offer):  # while another one joined: dropped, or edited
                 return
             offer.is_taken, is_joined = True, False
             try:
@@ -150,6 +150,9 @@ class LaneSteering:
                     offer.settle(None)
             if not is_joined:
                 return
+
+    def _still_waits(self, offer: JoinOffer) -> bool:
+        return self._line is not None and any(each is offer for each in self._line.offers_behind(self._host))
 
     async def _take_one(self, offer: JoinOffer) -> bool:
         line, join = self._line, self._join
