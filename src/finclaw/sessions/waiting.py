@@ -218,7 +218,7 @@ def list_queue(lanes: Lanes, session: str, seat: tuple[SeatWait, int] | None = N
     """What a session has open, in the order in which it is answered. `seat`: what its first waits for, if it does."""
     found = list[QueuedMessage]()
     for place, (accepted, offer) in enumerate(lanes.list_open(session)):
-        is_joined = offer is not None and offer.is_taken
+        is_joined = offer is not None and offer.is_joined
         waits_for, before = ("turn", place) if place else seat or ("", 0)
         found.append(
             QueuedMessage(
