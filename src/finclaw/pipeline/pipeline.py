@@ -96,7 +96,7 @@ class Pipeline:
         """Messages that are to be stopped as soon as they are handled."""
         self._accepted: dict[int, Accepted] = {}
         """By the run's object id: what layers can reach of a run, they can change."""
-        self._ring = compose("message", layers, self._run_to_outcome, Outcome)
+        self._ring = compose("message", layers, self._run_to_outcome, Outcome) if layers else None
 
     def check(self, inbound: Inbound, session: str) -> None:
         """Refuse what cannot be answered, before it is accepted. Raises SessionFull, NotOwner or ModelUnknown."""
@@ -308,13 +308,14 @@ class Pipeline:
             return run.recorded or end_by_leaked_cancellation(run)
 
     async def _through_ring(self, run: MessageRun) -> Outcome:
+        if self._ring is None:  # no layers: then the stages' own deadline is enough (`cpu_plain_alone`)
+            return await self._run_to_outcome(run)
         try:
             async with run.patience:
                 return await self._ring(run)
         except Exception as error:  # a message layer is a stranger too
             log.exception("a message layer failed")
-            late = "a message layer did not come back" if run.patience.expired else None
-            reason = late or describe_error(error)
+            reason = "a message layer did not come back" if run.patience.expired else describe_error(error)
             return run.recorded or end_with_notice(run, "failed", reason)
         except asyncio.CancelledError:
             if asked_to_stop():
