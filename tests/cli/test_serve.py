@@ -57,6 +57,7 @@ def test_the_whole_outcome_with_and_without_a_gateway(tmp_path: Path) -> None:
         "model",
         "duration_ms",
         "reason",
+        "is_markdown",
     }
     question = ("ask", "--json", "--state", tmp_path, "삼성전자 현재 주가 알려줘")
     here = json.loads(finclaw(*question).out)

@@ -458,8 +458,9 @@ async def test_one_that_an_extension_adds_runs_on_this_machine_and_only_with_a_p
 
 @pytest.mark.spec("E-17")
 def test_each_event_is_made_in_the_one_place_where_the_thing_happens() -> None:
-    """But for three that two different things lead to: the removal of one tool and of all, a mending on disk and in the
-    request, words that come and words that had come before a crash.
+    """But for four that different things lead to: the removal of one tool and of all, a mending on disk and in the
+    request, words that come and words that had come before a crash, a message that waits for its turn, waits for a seat
+    or joins another's turn.
     """
     kinds = {kind.__name__: kind.name for kind in all_events()}
     places: defaultdict[str, set[str]] = defaultdict(set)
@@ -469,7 +470,7 @@ def test_each_event_is_made_in_the_one_place_where_the_thing_happens() -> None:
                 places[kinds[node.func.id]].add(path.relative_to(SOURCE).as_posix())
     assert set(places) == set(kinds.values()), "none that nobody tells"
     several = {name for name, files in places.items() if len(files) > 1}
-    assert several == {"tool:unregister", "session:repair", "stream:text_delta"}
+    assert several == {"tool:unregister", "session:repair", "stream:text_delta", "queue:change"}
     told_by = {name: next(iter(places[name])) for name in places if name not in several}
     assert told_by["tool:policy:verdict"] == told_by["tool:policy:deny"] == "tools/policy/announce.py"
     assert told_by["tool:execute:timeout"] == told_by["tool:circuit:change"] == "agent/tool_call.py"
