@@ -3,6 +3,7 @@
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,21 @@ async def test_source_time_and_move_stand_in_the_picture() -> None:
     written = texts(draw.build_figure(real, "en", font=None))
     assert "DEMO" not in written
     assert "Source: Naver · as of 2026-11-17 14:00 KST · adjusted for splits · not up to date" in written
+
+
+def test_a_font_installed_after_matplotlib_looked_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    font_manager: Any = import_module("matplotlib.font_manager")
+    latin: Any = import_module("fontTools.ttLib").TTFont(font_manager.findfont("DejaVu Sans"))
+    for record in latin["name"].names:
+        if record.nameID in (1, 4, 16):
+            record.string = "NanumGothic"
+    latin.save(tmp_path / "new.ttf")
+    (tmp_path / "broken.ttf").write_bytes(b"no font")
+    known = [each for each in font_manager.fontManager.ttflist if each.name == "DejaVu Sans"]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", known)
+    monkeypatch.setattr(font_manager, "X11FontDirectories", [str(tmp_path)])
+    monkeypatch.setattr(font_manager, "_get_fontconfig_fonts", list)
+    assert draw.korean_font.__wrapped__() == "NanumGothic"
 
 
 async def test_without_a_korean_font_nothing_korean_is_written() -> None:

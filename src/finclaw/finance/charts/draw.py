@@ -6,7 +6,9 @@ The figure belongs to no window and to no global list of figures: it is gone wit
 import io
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -62,11 +64,26 @@ def draw_png(chart: Chart, language: Language) -> bytes:
 
 @cache
 def korean_font() -> str | None:
-    from matplotlib import font_manager  # noqa: PLC0415  optional: the extra `charts`
+    """The name of an installed font with Korean letters."""
+    fonts: Any = import_module("matplotlib.font_manager")
+    logging.getLogger(fonts.__name__).setLevel(logging.ERROR)  # that a font has no bold letters is no news
+    manager = fonts.fontManager
+    return _first_korean(manager) or _first_korean(_add_new_fonts(manager, fonts.findSystemFonts()))
 
-    logging.getLogger(font_manager.__name__).setLevel(logging.ERROR)  # that a font has no bold letters is no news
-    installed = {str(each.name) for each in font_manager.fontManager.ttflist}
+
+def _first_korean(manager: Any) -> str | None:
+    installed = {str(each.name) for each in manager.ttflist}
     return next((name for name in _KOREAN_FONTS if name in installed), None)
+
+
+def _add_new_fonts(manager: Any, paths: Sequence[str]) -> Any:
+    """Make known the fonts that were installed since matplotlib wrote its own list, which it keeps on disk."""
+    known = {str(each.fname) for each in manager.ttflist}
+    for path in paths:
+        if path not in known:
+            with suppress(OSError, RuntimeError):  # a broken file is no font
+                manager.addfont(path)
+    return manager
 
 
 def build_figure(chart: Chart, language: Language, font: str | None) -> "Figure":
