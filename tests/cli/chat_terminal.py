@@ -36,8 +36,6 @@ ENTER, ESC, BACKSPACE, CTRL_C, CTRL_D, UP, LEFT = "\r", "\x1b", "\x7f", "\x03", 
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
 PATIENCE = 60.0
 """Seconds in which what has to appear does so on the slowest machine."""
-SEEN_WITHIN = 10.0
-"""Seconds after which a Ctrl-C counts as lost."""
 
 _START = """
 import fcntl, runpy, sys, termios
@@ -75,13 +73,9 @@ class Terminal:
         return await asyncio.to_thread(self._expect, text)
 
     async def interrupt(self, shows: str) -> None:
-        """Ctrl-C at a prompt; twice where `input` missed it, because it came between the prompt and the wait."""
+        """Ctrl-C at a prompt. Once is enough."""
         self.type(CTRL_C)
-        try:
-            await asyncio.to_thread(self._expect, shows, SEEN_WITHIN)
-        except AssertionError:
-            self.type(CTRL_C)
-            await self.expect(shows)
+        await self.expect(shows)
 
     async def leave(self) -> int:
         """Ctrl-C right behind another one. On a slow machine it may come too late to count as the second."""
@@ -113,8 +107,8 @@ class Terminal:
         finally:
             os.close(theirs)
 
-    def _expect(self, text: str, seconds: float = PATIENCE) -> str:
-        deadline = time.monotonic() + seconds
+    def _expect(self, text: str) -> str:
+        deadline = time.monotonic() + PATIENCE
         while (found := self.text.find(text, self._read_to)) < 0:
             if not self._more(deadline - time.monotonic()):
                 raise AssertionError(
@@ -153,11 +147,20 @@ def chatting(state: Path, *args: str, toolkit: bool = True, columns: int = 80, *
 @contextmanager
 def at_terminal(*args: str, toolkit: bool = False, columns: int = 80, **environ: str) -> Generator[Terminal]:
     """`finclaw` with these arguments, at a terminal of its own; with prompt_toolkit, or without it."""
+    code = _START.format(without_toolkit=not toolkit)
+    with python_at_terminal(code, *args, toolkit=toolkit, columns=columns, **environ) as terminal:
+        yield terminal
+
+
+@contextmanager
+def python_at_terminal(
+    code: str, *args: str, toolkit: bool = False, columns: int = 80, **environ: str
+) -> Generator[Terminal]:
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     place = {"TERM": "xterm", "LC_ALL": "C.UTF-8", "PROMPT_TOOLKIT_NO_CPR": "1", "INPUTRC": "/dev/null"}
     process = subprocess.Popen(
-        [sys.executable, "-c", _START.format(without_toolkit=not toolkit), *args],
+        [sys.executable, "-c", code, *args],
         stdin=slave,
         stdout=slave,
         stderr=slave,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.chat_terminal import python_at_terminal
 
 from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
 from finclaw.cli.chat.console import Console
@@ -135,3 +136,25 @@ def test_one_that_comes_before_the_line_can_receive_it_is_received(tmp_path: Pat
         typed.send_text("half a line")
         with pytest.raises(KeyboardInterrupt):
             editor.read()
+
+
+READS_A_LINE = """
+import ctypes, functools, pathlib, readline, sys
+from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
+from finclaw.cli.chat.editor import InputEditor, LineHistory
+
+editor = InputEditor(LineHistory(pathlib.Path(sys.argv[1])), Completer(ShownIds(), KnownCommands("/")))
+readline.set_pre_input_hook(functools.partial(ctypes.CDLL(None)["raise"], 2))
+try:
+    editor.read()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("readline"), reason="needs a Python with readline")
+async def test_one_that_comes_between_the_prompt_and_the_wait_for_a_key_is_noticed(tmp_path: Path) -> None:
+    """Without prompt_toolkit. The hook presses it by a function that does not make Python look for signals."""
+    with python_at_terminal(READS_A_LINE, str(tmp_path)) as terminal:
+        await terminal.expect("interrupted")
+        assert await terminal.ended() == 0

@@ -110,6 +110,29 @@ def interrupts_raise(look: Callable[[], None]) -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+_NOTICED_WITHIN = 0.2
+
+
+@contextmanager
+def signals_noticed() -> Generator[None]:
+    """Inside, a timer wakes `input` now and then, and only then does Python look for signals.
+
+    A Ctrl-C that comes behind the drawing of the prompt and before the wait for a key would be noticed with the next
+    key otherwise.
+    """
+    before = signal.signal(signal.SIGALRM, _do_nothing)
+    signal.setitimer(signal.ITIMER_REAL, _NOTICED_WITHIN, _NOTICED_WITHIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _do_nothing(_: int, __: FrameType | None) -> None:
+    pass
+
+
 @contextmanager
 def quiet_keys() -> Generator[None]:
     """Keys neither show between the lines of an answer nor get lost. Ctrl-D, too, keeps its meaning for the prompt."""
@@ -186,7 +209,7 @@ class InputEditor:
 
     def read(self) -> str:
         try:
-            with interrupts_raise(self._note_what_is_left):
+            with signals_noticed(), interrupts_raise(self._note_what_is_left):
                 return input(PROMPT)
         except (KeyboardInterrupt, EOFError):
             sys.stdout.write("\n")
