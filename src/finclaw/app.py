@@ -251,7 +251,7 @@ class App(RecordService):
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
-        return self.pipeline.stop(inbound_id, reason, by="person")
+        return self._engine.stop_message(inbound_id, reason)
 
     async def stop_session(self, request: StopRequest) -> StopReport:
         """Stop what a session does, and what waits in it; see `SessionStops.stop`. The caller has checked who may."""

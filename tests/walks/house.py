@@ -13,6 +13,7 @@ import finclaw
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import CompactionSettings
+from finclaw.cancellation import wait_shielded
 from finclaw.channels.settings import ChannelSettings
 from finclaw.config.schema import StorageSettings
 from finclaw.kernel.envelope import Attachment, Capabilities
@@ -107,17 +108,33 @@ async def _without_head_start(accept: Callable[..., Any], inbound: object, sessi
     return await accept(inbound, session, then)
 
 
-class TroubledStore:
-    """The real store, with errors in front of chosen methods: each is raised once, in order, instead of the call."""
+async def _commit_late(released: asyncio.Event, commit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def run() -> Any:
+        await released.wait()
+        return await commit(*args, **kwargs)
 
-    def __init__(self, store: object, troubles: dict[str, list[BaseException]]) -> None:
+    return await wait_shielded(asyncio.create_task(run()))
+
+
+class TroubledStore:
+    """The real store, with errors in front of chosen methods: each is raised once, in order, instead of the call.
+
+    A method that is held commits when its event is set, whoever is cancelled meanwhile.
+    """
+
+    def __init__(
+        self, store: object, troubles: dict[str, list[BaseException]], held: dict[str, asyncio.Event] | None = None
+    ) -> None:
         self._store = store
         self._troubles = troubles
+        self._held = held or {}
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
         if name == "accept" and "claim" in self._troubles:
             return partial(_without_head_start, real)  # which would pass the trouble by
+        if name in self._held:
+            return partial(_commit_late, self._held[name], real)
         troubles = self._troubles.get(name)
         if troubles is None:
             return real
@@ -138,9 +155,11 @@ class House:
     troubles: dict[str, list[BaseException]] = field(default_factory=dict[str, list[BaseException]])
     """Errors that the store raises, by the name of its method. To be filled before a gateway is opened."""
     kind: StoreKind = "sqlite"
+    held: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+    """Commits that the store holds back, by the name of its method. To be filled before a gateway is opened."""
 
     def _open_store(self, *args: Any, **kwargs: Any) -> Any:
-        return TroubledStore(open_kind(*args, **kwargs), self.troubles)
+        return TroubledStore(open_kind(*args, **kwargs), self.troubles, self.held)
 
     @asynccontextmanager
     async def open(

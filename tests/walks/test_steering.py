@@ -124,14 +124,15 @@ async def test_a_turn_that_fails_before_the_model_saw_it_gives_the_message_back(
 
 
 @in_virtual_time
-async def test_one_that_is_stopped_by_the_person_ends_once(house: House) -> None:
+async def test_one_that_is_stopped_by_the_person_is_stopped_with_the_turn_that_it_has_joined(house: House) -> None:
     desk = Desk()
     slow = reply(delay(20), "late")
     async with house.open(LOOK, slow, tools=[desk.tool("look", slowly)], sessions=STEER) as gateway:
         host, later = await write(gateway, "one"), await write(gateway, "two")
         await asyncio.sleep(12)
         assert gateway.app.stop_message(later.id)
-        assert await kinds(gateway, host, later) == ["answered", "stopped"]
+        assert await kinds(gateway, host, later) == ["stopped", "stopped"]
+        assert gateway.said == ["Stopped."]
 
 
 @pytest.mark.parametrize("point", JOIN_CRASH_POINTS)

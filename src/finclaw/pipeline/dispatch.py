@@ -3,6 +3,7 @@
 Earlier tickets go first; then the turn is claimed, or taken up again.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -23,7 +24,8 @@ from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.event import QueueChanged
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Claim, ClaimOnAccept, Reserve
+from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
+from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.turn_options import NO_OPTIONS, OPTIONS, QueueMode, TurnOptions
 from finclaw.pipeline.attachments import show_attachments
@@ -108,27 +110,40 @@ class Dispatch:
         accepted, run.carry.copy = run.accepted, self._waiting.carried_over
         copy = self._opening.find_copy(accepted.session)
         known = KnownSession(self._opening.find_options(accepted.session), () if copy is None else copy[1])
-        end = await self._waiting.wait(
-            WaitingMessage(
-                accepted=accepted,
-                inbound=run.inbound,
-                known=known,
-                make_words=lambda: self._input(run),
-                emit=run.emit,
-                ids=run.ids,
-            )
+        message = WaitingMessage(
+            accepted=accepted,
+            inbound=run.inbound,
+            known=known,
+            make_words=lambda: self._input(run),
+            emit=run.emit,
+            ids=run.ids,
         )
+        try:
+            end = await self._waiting.wait(message)
+        except asyncio.CancelledError:
+            run.recorded = await self._find_joined_outcome(accepted)
+            raise
         if end.left_out is not None:
             told = None if end.left_out.is_told else notice("left_out", run.inbound)
             run.carry.kept_line = end.left_out.kept_line
             raise Halt("skip", end.left_out.drop_reason, outcome="dropped", reply=told)
-        record = None if accepted.joined_to is None else await self._store.find(accepted.id)
-        joined = end.joined or (None if record is None else record.outcome)  # by the turn that a crash had left
+        joined = end.joined or await self._find_joined_outcome(accepted)
         if joined is not None:
             run.recorded = joined
             raise skip(joined.reason)
         run.carry.told = (end.answers,) if end.answers else ()
         return end.admission
+
+    async def _find_joined_outcome(self, accepted: Accepted) -> Outcome | None:
+        """Of a message that had joined a turn which a crash has left: its outcome, if that turn ends with it.
+
+        As long as that turn has the message it decides, also where the message is stopped.
+        """
+        record = None if accepted.joined_to is None else await self._store.find(accepted.id)
+        if record is not None and record.state == "joined":
+            await self._waiting.wait_for_turn(accepted)
+            record = await self._store.find(accepted.id)
+        return None if record is None else record.outcome
 
     async def _begin_steering(self, run: MessageRun, log: TurnLog, mode: QueueMode) -> tuple[str, ...]:
         """Let messages join the turn, and those at once that share it from its start on. Gives their ids."""

@@ -73,8 +73,27 @@ class LocalEngine:
 
     def has_joined(self, accepted: Accepted) -> bool:
         """Whether another's turn answers a message, or is taking it in just now."""
-        offers = (offer for each, offer in self._lanes.list_open(accepted.session) if each.id == accepted.id)
-        return any(offer is not None and offer.is_joined for offer in offers)
+        return self._find_host(accepted) is not None
+
+    def _find_host(self, accepted: Accepted) -> str | None:
+        if accepted.joined_to is not None:  # before a crash
+            host = self._pipeline.find_run(accepted.joined_to)
+            joined = () if host is None or host.log is None else host.log.claim.joined
+            return accepted.joined_to if any(each.id == accepted.id for each in joined) else None
+        running = self._lanes.list_open(accepted.session)
+        has_joined = any(each.id == accepted.id and offer is not None and offer.is_joined for each, offer in running)
+        return running[0][0].id if has_joined else None
+
+    def find_host(self, inbound_id: str) -> str:
+        """The message whose turn answers this one: itself, unless it has joined another's."""
+        accepted = self._open.get(inbound_id)
+        return inbound_id if accepted is None else self._find_host(accepted) or inbound_id
+
+    def stop_message(self, inbound_id: str, reason: str) -> bool:
+        """Stop a message, with the turn that it has joined. False: as in `Pipeline.stop`."""
+        host = self.find_host(inbound_id)
+        stopped = self._pipeline.stop(inbound_id, reason, told=host != inbound_id)
+        return self._pipeline.stop(host, reason) if host != inbound_id else stopped
 
     async def suspend(self, inbound_id: str) -> Accepted | None:
         """Take a message that waits for its turn out of the pipeline, to be submitted again with its place kept.

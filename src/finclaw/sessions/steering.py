@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from finclaw.cancellation import UncancellableFuture
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.event import Emit, QueueChanged
 from finclaw.kernel.message import Message
@@ -35,8 +36,9 @@ class JoinOffer:
         """What is kept of one that was left out, where something is."""
         self.is_told = False
         """Of one that was left out: its sender hears of it by another."""
-        self.ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
-        """Of one that was taken: its outcome, once that is on disk; None when it is back in its lane."""
+        self.ended: UncancellableFuture[Outcome | None] = UncancellableFuture(loop=asyncio.get_running_loop())
+        """Of one that was taken: its outcome, once that is on disk; None when it is back in its lane. The turn that has
+        it decides: who waits for this, and is stopped, hears of the stop afterwards."""
 
     @property
     def mode(self) -> WaitingMode:
@@ -54,7 +56,7 @@ class JoinOffer:
     @property
     def is_returned(self) -> bool:
         """It was taken, or was about to be, and is back in its lane: it waits for a turn of its own."""
-        return self.is_taken and self.ended.done() and (self.ended.cancelled() or self.ended.result() is None)
+        return self.is_taken and self.ended.done() and self.ended.result() is None
 
     @property
     def is_joined(self) -> bool:

@@ -1,5 +1,6 @@
 """The wait for a turn: what a message does while its session is busy, as its queue mode has it."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -106,12 +107,12 @@ class LaneWaiting:
                 message.emit(replace(event, mode=offer.mode, origin=chosen.origin))
                 self._pass_own(lane, offer)
                 interrupted = self._interrupt(lane, offer) if offer.mode == "interrupt" else ""
-                await lane.turn_or_join(accepted.ticket, offer)
+                outcome = await _wait_or_join(lane, offer)
                 if offer.drop_reason:
                     return self._leave_out(message, offer)
-                if offer.is_taken and (outcome := await offer.ended) is not None:
+                if outcome is not None:
                     return WaitResult(joined=outcome)
-            await self._lanes.turn_of(accepted.session, accepted.ticket)
+            await self.wait_for_turn(accepted)
         if self._debounce is not None:
             await self._debounce.gather(accepted)
         admission = QueueAdmission(
@@ -122,6 +123,10 @@ class LaneWaiting:
             dispatched_at=self._clock.now(),
         )
         return WaitResult(admission=admission, answers=answers)
+
+    async def wait_for_turn(self, accepted: Accepted) -> None:
+        """Wait until those before it have left its lane, and for nothing else."""
+        await self._lanes.turn_of(accepted.session, accepted.ticket)
 
     def may_pause(self, inbound: Inbound) -> bool:
         """Whether a message waits for more of its sender before it is taken up."""
@@ -208,6 +213,22 @@ class LaneWaiting:
 
     def wake(self, session: str) -> None:
         self._lanes.wake(session)
+
+
+async def _wait_or_join(lane: Lane, offer: JoinOffer) -> Outcome | None:
+    """The outcome by the turn that has taken the message; None: its own turn may come, or it was dropped.
+
+    A stop or a deletion that comes while a turn has the message holds only if that turn gives it back: else the message
+    would be called stopped although an answer covers it.
+    """
+    try:
+        await lane.turn_or_join(offer.accepted.ticket, offer)
+        return await offer.ended if offer.is_taken else None
+    except asyncio.CancelledError:
+        lane.withdraw_offer(offer.accepted.ticket)
+        if offer.is_taken and (outcome := await offer.ended) is not None:
+            return outcome
+        raise
 
 
 def _seconds_since(messages: Sequence[Message], now: datetime) -> float | None:

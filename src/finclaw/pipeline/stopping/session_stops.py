@@ -40,14 +40,15 @@ class SessionStops:
 
         Call this from anywhere, never behind the lane. It cancels at once and returns when the stop is on disk and the
         stopped messages have ended, within a second; one that will not end is left behind, and says nothing more.
+        One that has joined a turn is stopped with that turn, and is answered if that is.
         """
         everybody = self._engine.find_open(request.session)
-        chosen = [each for each in everybody if _is_meant(each, request)]
+        hosts = set[str]() if request.only is None else {self._engine.find_host(request.only)}
+        chosen = [each for each in everybody if _is_meant(each, request) or each.id in hosts]
         runs = {each.id: run for each in chosen if (run := self._pipeline.find_run(each.id)) is not None}
+        running = [each.id for each in chosen if each.id in runs and self._has_begun(each, runs[each.id])]
         if only_waiting:  # who has begun by now, or is in a turn that has, goes on
-            chosen = [each for each in chosen if each.id not in runs or not _has_begun(runs[each.id])]
-            chosen = [each for each in chosen if not self._engine.has_joined(each)]
-        running = [each.id for each in chosen if each.id in runs and _has_begun(runs[each.id])]
+            chosen, running = [each for each in chosen if each.id not in running], list[str]()
         waiting = [each.id for each in chosen if each.id not in running]
         ends = [self._engine.watch_end(each.id) for each in chosen]
         teller = None if request.told else next(iter((*running, *waiting)), None)
@@ -56,13 +57,14 @@ class SessionStops:
             if not self._pipeline.stop(inbound_id, mark.reason, told=mark.told) and inbound_id not in runs:
                 self._pipeline.stop_on_arrival(inbound_id, mark)
         withdrawn = await self._withdraw(request, marks)
-        await self._keep_marks(marks, withdrawn)
+        taken = {each.id for each in chosen if only_waiting and self._engine.has_joined(each)}  # in this very moment
+        await self._keep_marks({each: mark for each, mark in marks.items() if each not in taken}, withdrawn)
         if ends:
             await asyncio.wait(ends, timeout=STOPS_WITHIN)
         outcomes = {each.id: end.result() if end.done() else None for each, end in zip(chosen, ends, strict=True)}
         late = self._withdraw_from(request.session, {each.id for each in chosen if _is_answered(outcomes[each.id])})
         await self._keep_marks({}, late)
-        stopped = {each for each, outcome in outcomes.items() if outcome is None or outcome.kind == "stopped"}
+        stopped = {each for each, outcome in outcomes.items() if outcome is None or outcome.kind == "stopped"} - taken
         others = [each for each in everybody if each not in chosen and each.ticket != request.before]
         first = next((each for each in chosen if each.id in stopped), None)
         language = None if first is None else language_of(first.inbound.text)
@@ -76,6 +78,9 @@ class SessionStops:
             warning=describe_unknown_calls(unknown, language or "en") if unknown else "",
             language=language,
         )
+
+    def _has_begun(self, accepted: Accepted, run: MessageRun) -> bool:
+        return run.log is not None or run.accepted.claim is not None or self._engine.has_joined(accepted)
 
     async def _keep_marks(self, marks: dict[str, StopMark], withdrawn: Sequence[str]) -> None:
         """On disk: what is stopped stays stopped, whatever happens to this process."""
@@ -123,12 +128,9 @@ def _is_meant(accepted: Accepted, request: StopRequest) -> bool:
     return request.sender is None or sender_of(accepted.inbound) == request.sender
 
 
-def _has_begun(run: MessageRun) -> bool:
-    return run.log is not None or run.accepted.claim is not None
-
-
 def _is_answered(outcome: Outcome | None) -> bool:
-    return outcome is not None and outcome.kind == "answered"
+    """By its own turn: of several that share one, another message may be the one that is called answered."""
+    return outcome is not None and outcome.kind in ("answered", "joined")
 
 
 def _unknown_calls(run: MessageRun) -> tuple[str, ...]:
