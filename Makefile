@@ -9,7 +9,7 @@ export VENV PYTHON
 pytest := $(bin)/python -m compileall -q src tests && $(bin)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check spec live chaos soak opinion bench lock clean
+.PHONY: help run test coverage quick check spec live chaos soak opinion bench lock clean
 # Two verbs at once would install into one environment at the same time.
 .NOTPARALLEL:
 
@@ -24,6 +24,11 @@ run: ## start the gateway                (ARGS="…" goes to finclaw serve)
 test: ## run every test, chaos in short   (ARGS="tests/kernel -k fold" for some)
 	@scripts/venv test
 	@$(pytest) -n 4 --dist worksteal $(ARGS)
+
+# Not part of .ci/run: the tracer takes more than twice the time of the tests themselves.
+coverage: ## every test, and how much of the code they run; fails under 80 %
+	@scripts/venv test
+	@$(pytest) -n 4 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=80 $(ARGS)
 
 # The packages whose tests start few processes: seconds, not minutes.
 unit := $(addprefix tests/,kernel routing channels delivery pipeline conformance finance tools house)
