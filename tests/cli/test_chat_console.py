@@ -236,11 +236,59 @@ async def test_keys_typed_during_an_answer_wait_for_the_prompt(tmp_path: Path, t
             await terminal.prompt()
             terminal.type("go" + ENTER)
             await terminal.expect("One moment.")
-            await terminal.type_ahead("다음" + ENTER)
+            await terminal.type_ahead("다음" if toolkit else "다음" + ENTER)
             released.set()
-            before = await terminal.expect("Done.")
-            assert "다음" not in before
+            await terminal.expect("Done.")
+            await terminal.expect("> 다음")
+            terminal.type(ENTER if toolkit else "")
             await terminal.expect("Second.")
+
+
+async def test_a_message_typed_during_an_answer_is_sent_at_once_and_steers_it(tmp_path: Path) -> None:
+    released = asyncio.Event()
+    quote = call("market__quote", {"symbol": "AAPL"})
+    provider = ScriptedProvider(reply(say("One moment. "), hold(released), quote), "Here it is.", "Never.")
+    async with house(tmp_path, provider) as app, reachable(tmp_path, app):
+        with chatting(tmp_path) as terminal:
+            await terminal.prompt()
+            terminal.type("AAPL?" + ENTER)
+            await terminal.expect("One moment.")
+            terminal.type(PASTE_BEGIN + "원화로\n부탁" + PASTE_END + "해" + BACKSPACE)
+            await terminal.expect("> 원화로 부탁")  # below the answer, in one line
+            terminal.type(ENTER)
+            await terminal.expect("> 원화로\r\n  부탁")  # above it
+            while len(app.queue("main:web:owner:direct:main+owner")) < 2:  # noqa: ASYNC110  nobody is told
+                await asyncio.sleep(0.01)
+            released.set()
+            await terminal.expect("Here it is.")
+            await terminal.expect("“AAPL?”")
+            await terminal.prompt()
+            terminal.type("/last" + ENTER)  # the message itself ended as joined
+            await terminal.expect("Here it is.")
+            await terminal.prompt()
+            terminal.type(UP + UP)
+            await terminal.expect("부탁")
+    assert [each.text for each in provider.requests[1].messages if "부탁" in each.text] != []
+    assert "Never." not in terminal.text
+
+
+async def test_commands_typed_during_an_answer(tmp_path: Path) -> None:
+    released = asyncio.Event()
+    provider = ScriptedProvider(reply(say("One moment. "), hold(released), say("Done.")))
+    async with house(tmp_path, provider) as app, reachable(tmp_path, app):
+        with chatting(tmp_path) as terminal:
+            await terminal.prompt()
+            terminal.type("go" + ENTER)
+            await terminal.expect("One moment.")
+            terminal.type("/queue" + ENTER)
+            await terminal.expect("Being answered: 1")
+            terminal.type("/rest" + ENTER)
+            await terminal.expect("There is no command /rest.")
+            terminal.type("/quit" + ENTER)
+            await terminal.expect("> /quit (waits for the end of the answer)")
+            released.set()
+            await terminal.expect("Done.")
+            assert await terminal.ended() == 0
 
 
 async def test_esc_stops_the_answer_and_no_other_key_does(tmp_path: Path) -> None:

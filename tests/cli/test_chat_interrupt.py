@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.chat_terminal import python_at_terminal
 
+from finclaw.cli.chat.answers import Answers
 from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.editor import LineHistory
@@ -81,7 +82,8 @@ def chat(feed: EventQueue, link: PromptLink, hand: Hand) -> str:
     """What was shown."""
     out = io.StringIO()
     desk = PendingQuestions(link, "main", Unread("s", ReadMarker("main")))
-    Console(link, desk, feed, Screen(out, {}), ENGLISH, 1_000).run(hand)
+    screen = Screen(out, {})
+    Console(Answers(link, desk, feed, screen, ENGLISH, 1_000), screen).run(hand)
     return out.getvalue()
 
 

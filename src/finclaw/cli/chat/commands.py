@@ -23,6 +23,11 @@ def is_leaving(text: str) -> bool:
     return text.strip().casefold() in LEAVE
 
 
+def waits_for_prompt(text: str) -> bool:
+    """Whether the chat obeys it only when no answer is awaited: leaving, and looking back."""
+    return is_leaving(text) or answers_wanted(text) is not None
+
+
 def answers_wanted(text: str) -> int | None:
     """How many of the last answers to show: 1 for `/last`, 0 where the number makes no sense. None: it is not asked."""
     name, _, rest = text.strip().partition(" ")

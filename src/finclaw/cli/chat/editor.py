@@ -263,9 +263,9 @@ class ToolkitEditor:
         )
 
     @property
-    def input(self) -> Any:
-        """What prompt_toolkit reads keys from."""
-        return self._session.app.input
+    def app(self) -> Any:
+        """prompt_toolkit's application, with its keyboard and its screen."""
+        return self._session.app
 
     def read(self) -> str:
         try:
@@ -277,8 +277,9 @@ class ToolkitEditor:
             self._events.on_news = None
 
     def remember(self, text: str) -> None:
-        # The session keeps what was typed by itself; here it only has to outlive the chat.
-        self._history.add(text)
+        # The session keeps by itself what was typed at its prompt, but not what was sent while an answer was awaited.
+        if self._history.add(text) and text not in self._recall.get_strings()[-1:]:
+            self._recall.append_string(text)
 
     def _listen(self) -> None:
         """While the prompt stands, news is shown above it, by the thread that draws the prompt."""

@@ -1,4 +1,4 @@
-"""A queue of events for the chat: what the gateway sends, and the person's Ctrl-C."""
+"""A queue of events for the chat: what the gateway sends, and what the person does while an answer is awaited."""
 
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -78,7 +78,22 @@ class Interrupted(Struct, frozen=True):
     """Whether it leaves where nothing is to be stopped, as Ctrl-C does and Esc does not."""
 
 
-Item = Taken | Refused | News | Seen | UnsolicitedMessage | CaughtUp | NotStopped | Connected | Lost | Interrupted
+class TypedLine(Struct, frozen=True):
+    """A message that was typed, and sent with Enter, while an answer was awaited."""
+
+    text: str
+
+
+class DraftChanged(Struct, frozen=True):
+    """The message that is being typed while an answer is awaited."""
+
+    text: str
+    waits: bool = False
+    """Whether it waits for the prompt, with the keys behind it."""
+
+
+GatewayItem = Taken | Refused | News | Seen | UnsolicitedMessage | CaughtUp | NotStopped | Connected | Lost
+Item = GatewayItem | Interrupted | TypedLine | DraftChanged
 
 
 class EventQueue:

@@ -60,6 +60,8 @@ class LocalLink:
         self._events = events
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
+        self._saying = asyncio.Lock()
+        """Held until a message is taken: a later one does not pass it."""
         self._app: Future[App] = Future()
         self._thread = threading.Thread(target=self._run, name="chat gateway", daemon=True)
         self._thread.start()
@@ -135,6 +137,10 @@ class LocalLink:
         self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     async def _say(self, body: MessageBody) -> None:
+        async with self._saying:
+            await self._say_until_taken(body)
+
+    async def _say_until_taken(self, body: MessageBody) -> None:
         while True:
             try:
                 accepted = await self._app.result().accept(inbound(OWNER, body))

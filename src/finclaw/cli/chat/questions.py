@@ -59,6 +59,18 @@ class PendingQuestion(Struct):
     unstoppable: str = ""
     """Why the gateway answers it all the same."""
     ending: QuestionEnd | None = None
+    shown: bool = False
+    """The person has been shown how it ended."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to wait for any more."""
+        return self.ending is not None or bool(self.unstoppable)
+
+    def was_answered_with(self, other: "PendingQuestion") -> bool:
+        """Whether it joined the other one; the reason of its end names that one by its id."""
+        end = self.ending
+        return end is not None and end.outcome == "joined" and other.inbound_id != "" and other.inbound_id in end.reason
 
 
 class PendingQuestions:

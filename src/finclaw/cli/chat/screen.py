@@ -16,13 +16,15 @@ from typing import Final, TextIO
 from finclaw.cli.chat.markdown import GrowingMarkdown, apply_styles, clean_text, find_unchanged, set_markdown
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.texts import Texts
-from finclaw.cli.formatting import cut, rows_down, wrap
+from finclaw.cli.formatting import cut, rows_down, text_columns, wrap
 from finclaw.web.view import OutcomeView
 
 _TAB = " " * 4
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _ERASE_BEHIND = "\x1b[J"
 _ROOM_BELOW = "\x1bD\x1b[A"  # scrolls if the cursor is on the last row, and keeps its column
+_SEEN_OF_DRAFT: Final = 500
+"""Characters: more than fit into a line."""
 _REMEMBER, _RETURN = "\x1b7", "\x1b8"
 
 
@@ -62,6 +64,13 @@ class Screen:
                 self._write(f"{_ROOM_BELOW}{_REMEMBER}\n{shown}{_RETURN}")
             else:
                 self._write(f"{shown}\r")
+
+    def draft(self, text: str, note: str = "") -> None:
+        """The message that is being typed, in place of the status. Its end is what has to be seen."""
+        line, room = " ".join(clean_text(text[-_SEEN_OF_DRAFT:]).split()), self._columns - 1 - text_columns("> " + note)
+        if text_columns(line) > room:
+            line = "…" + cut(line[::-1], room - 1)[::-1]
+        self.status(f"> {line}{note}")
 
     def answer(self, text: str, rewritten: str, *, is_markdown: bool = True, is_whole: bool = False) -> None:
         """Make the answer so far read like this. `rewritten` marks a new version below one that cannot be erased."""
@@ -197,8 +206,9 @@ def show_ending(screen: Screen, texts: Texts, ending: QuestionEnd, *, wanted: bo
 
 
 def _is_surprise(ending: QuestionEnd) -> bool:
-    """Whether the end needs a line of its own. A refusal has said why, in the person's language."""
-    return ending.outcome not in ("answered", "command") and not (ending.outcome == "refused" and ending.reply)
+    """Whether the end needs a line of its own. A reply to what was refused or stopped has said why."""
+    has_said = ending.outcome in ("refused", "stopped") and bool(ending.reply)
+    return ending.outcome not in ("answered", "command") and not has_said
 
 
 _BROKEN: Final = ("failed", "expired", "dropped")

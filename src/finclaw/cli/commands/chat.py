@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from finclaw.cli.arguments import add_market_options, add_state_options
+from finclaw.cli.chat.answers import Answers
 from finclaw.cli.chat.commands import Completer, KnownCommands, is_leaving
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.editor import LineHistory, ToolkitEditor, make_editor
@@ -19,8 +20,8 @@ from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
 from finclaw.cli.chat.key_watch import KeyWatch
 from finclaw.cli.chat.markdown import write_reply
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
-from finclaw.cli.chat.screen import Screen
-from finclaw.cli.chat.texts import greeting, texts_at_start, texts_for
+from finclaw.cli.chat.screen import Screen, can_move_cursor
+from finclaw.cli.chat.texts import Texts, greeting, texts_at_start, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.cli.formatting import clean, one_line
 from finclaw.cli.options import settings_from, settings_to_look
@@ -66,24 +67,24 @@ def _talk(settings: Settings, link: GatewayLink, questions: PendingQuestions, ev
     screen = Screen(sys.stdout)
     language = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
     limit = settings.web.max_body // 6 - _ENVELOPE  # a character of one byte may need six in JSON
-    console = Console(link, questions, events, screen, texts_at_start(language), limit)
+    answers = Answers(link, questions, events, screen, texts_at_start(language), limit)
     sources = name_price_sources(settings.market_data.used()) if settings.market == "live" else ""
     for line in greeting(link.market, link.url, sources):
         screen.line(line)
     if link.url is None and not chosen_model(settings).startswith("offline/"):
         screen.line(f"Budget / 예산: {say_budget(settings)}")
-    editor = make_editor(LineHistory(settings.state), events, console, Completer(events.ids, link.commands))
+    editor = make_editor(LineHistory(settings.state), events, answers, Completer(events.ids, link.commands))
     if isinstance(editor, ToolkitEditor):
-        console.watch_keys = KeyWatch(events, editor.input).watch
-    console.run(editor)
-    return _leave(link, questions, screen, console)
+        answers.watch_keys = KeyWatch(events, editor.app, sends=can_move_cursor(sys.stdout, os.environ)).watch
+    Console(answers, screen).run(editor)
+    return _leave(link, questions, screen, answers.texts)
 
 
-def _leave(link: GatewayLink, questions: PendingQuestions, screen: Screen, console: Console) -> int:
+def _leave(link: GatewayLink, questions: PendingQuestions, screen: Screen, texts: Texts) -> int:
     for question in questions.untaken:
-        screen.line(console.texts.never_taken.format(question=one_line(question.text)))
+        screen.line(texts.never_taken.format(question=one_line(question.text)))
     if link.url is None and questions.open:
-        screen.line(console.texts.finishing)
+        screen.line(texts.finishing)
     try:
         link.close()
     except KeyboardInterrupt:
