@@ -63,7 +63,7 @@ class StopReport(Struct, frozen=True, kw_only=True):
     """What a stop has done, for whoever tells the person."""
 
     stopped: tuple[str, ...] = ()
-    """Messages whose turn ran."""
+    """Messages whose turn ran, and those that had joined it."""
     dropped: tuple[str, ...] = ()
     """Messages that waited for their turn."""
     withdrawn: tuple[str, ...] = ()
