@@ -117,3 +117,18 @@ async def test_an_edit_survives_a_crash_and_is_answered_once(house: House, point
         await gateway.app.idle()
         assert (await gateway.outcome(asked[1])).reply == "to two"
         assert gateway.said == ["first", "to two"]
+
+
+@in_virtual_time
+async def test_a_deletion_leaves_the_answer_alone_that_is_being_sent(house: House) -> None:
+    long = "\n\n".join(f"Paragraph {n} of a long answer. " + "x" * 900 for n in range(3))
+    async with house.open(long, capabilities=Capabilities(max_length=1_000)) as gateway:
+        gateway.channel.hold_sends()
+        asked = await gateway.channel.write("go on", message_id="one")
+        await gateway.channel.until_tried(1)
+        gone = await gateway.outcome(await change(gateway, "delete", "one"))
+        gateway.channel.release_sends()
+        await gateway.app.idle()
+        assert gone.reason == "delete of message one: its turn has begun or is over"
+        assert (await gateway.outcome(asked)).kind == "answered"
+        assert [each.split(" of ")[0] for each in gateway.said] == ["Paragraph 0", "Paragraph 1", "Paragraph 2"]

@@ -40,7 +40,8 @@ class SessionStops:
 
         Call this from anywhere, never behind the lane. It cancels at once and returns when the stop is on disk and the
         stopped messages have ended, within a second; one that will not end is left behind, and says nothing more.
-        One that has joined a turn is stopped with that turn, and is answered if that is.
+        One that has joined a turn is stopped with that turn, and is answered if that is. `only_waiting`: what runs goes
+        on, and so do answers that are being sent.
         """
         everybody = self._engine.find_open(request.session)
         hosts = set[str]() if request.only is None else {self._engine.find_host(request.only)}
@@ -56,13 +57,14 @@ class SessionStops:
         for inbound_id, mark in marks.items():
             if not self._pipeline.stop(inbound_id, mark.reason, told=mark.told) and inbound_id not in runs:
                 self._pipeline.stop_on_arrival(inbound_id, mark)
-        withdrawn = await self._withdraw(request, marks)
+        withdrawn = () if only_waiting else await self._withdraw(request, marks)
         taken = {each.id for each in chosen if only_waiting and self._engine.has_joined(each)}  # in this very moment
         await self._keep_marks({each: mark for each, mark in marks.items() if each not in taken}, withdrawn)
         if ends:
             await asyncio.wait(ends, timeout=STOPS_WITHIN)
         outcomes = {each.id: end.result() if end.done() else None for each, end in zip(chosen, ends, strict=True)}
-        late = self._withdraw_from(request.session, {each.id for each in chosen if _is_answered(outcomes[each.id])})
+        answered = {each.id for each in chosen if not only_waiting and _is_answered(outcomes[each.id])}
+        late = self._withdraw_from(request.session, answered)
         await self._keep_marks({}, late)
         stopped = {each for each, outcome in outcomes.items() if outcome is None or outcome.kind == "stopped"} - taken
         others = [each for each in everybody if each not in chosen and each.ticket != request.before]
