@@ -1,8 +1,14 @@
 """What is typed while an answer is awaited: the draft, key by key, and the answers to what was sent."""
 
+import importlib
+import importlib.util
 import io
+import os
+import pty
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -11,7 +17,7 @@ from finclaw.cli.chat.answers import Answers
 from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.console import Console
 from finclaw.cli.chat.event_queue import DraftChanged, EventQueue, Interrupted, Item, News, Seen, Taken, TypedLine
-from finclaw.cli.chat.key_watch import TypedDraft
+from finclaw.cli.chat.key_watch import KeyWatch, TypedDraft
 from finclaw.cli.chat.local import LocalLink
 from finclaw.cli.chat.questions import PendingQuestions
 from finclaw.cli.chat.screen import Screen
@@ -99,6 +105,81 @@ def test_the_end_of_a_long_draft_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     assert line.startswith("> …")
     assert line.endswith("않는 끝 (waits)")
     assert text_columns(line) < 40
+
+
+# ── the keyboard ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Generator[int]:
+    """Where to write keys: the other end of standard input."""
+    if not importlib.util.find_spec("prompt_toolkit"):
+        pytest.skip("needs the extra `chat`")
+    master, slave = pty.openpty()
+    with open(slave) as file:
+        monkeypatch.setattr("sys.stdin", file)
+        yield master
+    os.close(master)
+
+
+class ToolkitApp:
+    """The parts of an application of prompt_toolkit that a `KeyWatch` uses."""
+
+    def __init__(self, keys: Any) -> None:
+        self.input = keys
+        self.output = importlib.import_module("prompt_toolkit.output").DummyOutput()
+
+
+@contextmanager
+def watching(feed: EventQueue, *, sends: bool = True) -> Generator[tuple[KeyWatch, Callable[[], list[str]]]]:
+    """A watch, and a function that takes out what waits for the prompt."""
+    create_input = importlib.import_module("prompt_toolkit.input").create_pipe_input
+    typeahead: Any = importlib.import_module("prompt_toolkit.input.typeahead").get_typeahead
+    with create_input() as source:
+        yield (
+            KeyWatch(feed, ToolkitApp(source), sends=sends),
+            lambda: [str(each.data) for each in typeahead(source)],
+        )
+
+
+def wait_for(feed: EventQueue, wanted: Item) -> None:
+    while (item := feed.get(60)) != wanted:
+        assert item is not None, f"{wanted} did not come"
+
+
+def test_a_draft_that_was_not_sent_goes_on_in_the_next_watch_and_then_to_the_prompt(keyboard: int) -> None:
+    feed = EventQueue()
+    with watching(feed) as (keys, take_waiting):
+        for typed, draft in (("하나\n둘", "둘"), (" 셋", "둘 셋")):
+            with keys.watch():
+                os.write(keyboard, typed.encode())
+                wait_for(feed, DraftChanged(draft))
+        assert take_waiting() == ["둘 셋"]
+        with keys.watch():
+            pass
+        assert take_waiting() == []
+
+
+def test_a_paste_that_is_cut_by_the_end_of_the_answer_sends_nothing(keyboard: int) -> None:
+    feed = EventQueue()
+    with watching(feed) as (keys, take_waiting):
+        with keys.watch():
+            os.write(keyboard, b"a \x1b[200~one\ntwo")
+            wait_for(feed, DraftChanged("a "))
+        assert take_waiting() == ["a one\ntwo"]
+        assert feed.get(0) == DraftChanged("a one\ntwo")
+        assert feed.empty
+
+
+def test_where_nothing_can_be_drawn_all_keys_wait_but_esc(keyboard: int) -> None:
+    feed = EventQueue()
+    with watching(feed, sends=False) as (keys, take_waiting):
+        with keys.watch():
+            os.write(keyboard, b"go\n")
+            os.write(keyboard, b"\x1b")
+            wait_for(feed, Interrupted(leaves=False))
+        assert take_waiting() == ["g", "o", "\n"]
+        assert feed.empty
 
 
 # ── the answers ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -72,7 +72,7 @@ ENGLISH: Final = Texts(
     unknown_command="There is no command {command}.{hint} Nothing was sent. /help lists them; begin with a space to "
     "send it as words.",
     did_you_mean=" Did you mean {command}?",
-    own_commands="While an answer is being made you may type on: Enter sends at once (needs prompt_toolkit)\n"
+    own_commands="Type on while an answer is made: Enter sends at once (needs prompt_toolkit)\n"
     "Esc or Ctrl-C – stops an answer that is being made (Esc needs prompt_toolkit)\n"
     "/last [N] – shows the last answers again\n/quit – leaves (so do exit and Ctrl-D)",
     which_last="/last shows the last answer, /last 3 the last three, up to {most}.",
@@ -112,7 +112,7 @@ KOREAN: Final = Texts(
     unknown_command="{command} 명령은 없습니다.{hint} 보내지 않았습니다. 명령 목록은 /help이고, 문장으로 보내려면 앞에 "
     "빈칸을 하나 넣으세요.",
     did_you_mean=" {command} 명령을 찾으셨나요?",
-    own_commands="답변을 작성하는 동안에도 입력할 수 있고 Enter로 바로 보냅니다 (prompt_toolkit이 있을 때)\n"
+    own_commands="답변 작성 중에도 입력하고 Enter로 바로 보냅니다 (prompt_toolkit이 있을 때)\n"
     "Esc 또는 Ctrl-C – 작성 중인 답변을 중단합니다 (Esc는 prompt_toolkit이 있을 때)\n"
     "/last [N] – 지난 답변을 다시 봅니다\n/quit – 끝냅니다 (종료, Ctrl-D도 같습니다)",
     which_last="/last는 지난 답변 하나, /last 3은 셋을 보여 줍니다. {most}개까지 됩니다.",
