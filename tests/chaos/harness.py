@@ -22,6 +22,7 @@ from typing import Final, Self
 from tests.chaos.audit import Audit, audit, given_up, unsettled
 from tests.chaos.gateway import CHILD, Gateway
 from tests.chaos.report import Row, current_test, rows, tell_progress
+from tests.fork_server import GATEWAY
 
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import DATABASE
@@ -78,6 +79,7 @@ class Run:
         sessions: str = "",
         platform: Callable[[History], FakePlatform] | None = None,
         child: Sequence[str | Path] = (CHILD,),
+        modules: Sequence[str] = GATEWAY,
     ) -> None:
         self.seed = int(os.environ.get("CHAOS_SEED") or secrets.randbits(32))
         self.dice = random.Random(self.seed)
@@ -90,6 +92,7 @@ class Run:
         self.audience = Audience(self._history)
         self.platform = (platform or partial(FakePlatform, idempotent=idempotent))(self.audience)
         self.child = child
+        self._modules = modules
         self.gateway: Gateway | None = None
         self._conversations = [f"c{number}" for number in range(conversations)]
         self._storage = storage
@@ -186,7 +189,7 @@ class Run:
             command.append("--layer-kills")
         if later:
             command.append("--arm-later")
-        self.gateway = await Gateway.spawn(command, self._errors, crash=crash)
+        self.gateway = await Gateway.spawn(command, self._errors, crash=crash, modules=self._modules)
         if crash is None or later:
             await self.gateway.ready()
         return self.gateway

@@ -9,14 +9,16 @@ import pytest
 from tests.chaos.child import words
 from tests.chaos.harness import PATIENT, Run
 from tests.chaos.telegram_platform import FIRST_CHAT, MARK, TelegramPlatform
+from tests.fork_server import GATEWAY
 
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.diagnostics.crash_points import CRASH_POINTS
 from finclaw.testing import History
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3_600)]  # each life begins with two or three seconds of aiogram
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3_600)]
 
 CHILD = ("-m", "tests.chaos.telegram_child")
+MODULES = (*GATEWAY, "finclaw.channels.telegram.channel")
 
 
 @pytest.fixture
@@ -26,7 +28,9 @@ def kills(pytestconfig: pytest.Config) -> int:
 
 async def test_kills_on_telegram(tmp_path: Path, kills: int) -> None:
     """Every third life ends at a crash point, the others at any instant; one of six has caught up before."""
-    async with Run(tmp_path, max_attempts=PATIENT, platform=TelegramPlatform, child=CHILD, conversations=8) as run:
+    async with Run(
+        tmp_path, max_attempts=PATIENT, platform=TelegramPlatform, child=CHILD, modules=MODULES, conversations=8
+    ) as run:
         run.platform.fault = run.moods
         async with run.load(3):
             for life in range(kills):
@@ -53,7 +57,9 @@ async def test_kills_while_answers_grow_in_one_message(tmp_path: Path, kills: in
         platforms.append(TelegramPlatform(history))
         return platforms[0]
 
-    async with Run(tmp_path, max_attempts=PATIENT, platform=open_platform, child=child, conversations=chats) as run:
+    async with Run(
+        tmp_path, max_attempts=PATIENT, platform=open_platform, child=child, modules=MODULES, conversations=chats
+    ) as run:
         run.platform.fault = run.moods
         async with run.load(3):
             for _ in range(max(2, kills // 3)):
