@@ -19,6 +19,7 @@ from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.envelope import Receipt
 from finclaw.kernel.port import ChannelSpec
 from finclaw.kernel.record import OutboxItem
+from finclaw.pipeline.early.settings import BlockSettings
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.redaction import Secret
 from finclaw.sessions.settings import QueueSettings, SessionSettings
@@ -66,7 +67,7 @@ async def serve(args: Namespace) -> None:
     gateway = finclaw.build(
         Settings(
             state=args.state,
-            pipeline=PipelineSettings(max_attempts=args.max_attempts),
+            pipeline=PipelineSettings(max_attempts=args.max_attempts, blocks=BlockSettings(shortest=200, longest=300)),
             sessions=SessionSettings(queue=QueueSettings(mode="followup", cap=1_000)),
         ),
         channels=[(EditingTelegram if args.edits else MarkedTelegram)(spec)],
