@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.delivery.documents import make_document
 
 from finclaw.cli.chat.markdown import GrowingMarkdown, set_markdown
-from finclaw.cli.chat.screen import Screen
-from finclaw.cli.chat.texts import ENGLISH, greeting, texts_at_start, texts_for
+from finclaw.cli.chat.questions import QuestionEnd
+from finclaw.cli.chat.screen import Screen, show_ending
+from finclaw.cli.chat.texts import ENGLISH, KOREAN, Texts, greeting, texts_at_start, texts_for
 from finclaw.cli.formatting import clean, cut, one_line, rows_down, width, wrap
 
 
@@ -347,3 +348,10 @@ def test_the_parser_is_loaded_for_an_answer_with_markup_only() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines() == ["Up 2.5%. 올랐습니다. False", "up True"]
+
+
+@pytest.mark.parametrize(("texts", "said"), [(ENGLISH, "(stopped)"), (KOREAN, "(중단됨)")])
+def test_a_stop_is_told_without_the_names_of_records(texts: Texts, said: str) -> None:
+    out = io.StringIO()
+    show_ending(Screen(out), texts, QuestionEnd("stopped", "interrupted by message m-35ad8f91-1622"))
+    assert out.getvalue().strip() == said

@@ -199,8 +199,7 @@ def show_ending(screen: Screen, texts: Texts, ending: QuestionEnd, *, wanted: bo
     if ending.outcome == "not taken":
         screen.line(texts.refused.format(reason=ending.reason))
     elif _is_surprise(ending) and (wanted or ending.outcome != "stopped"):
-        reason = f": {ending.reason}" if ending.reason else ""
-        screen.line(texts.ended_as.format(outcome=ending.outcome, reason=reason))
+        screen.line(_describe_surprise(ending, texts))
     if not wanted and ending.outcome != "stopped":
         screen.line(texts.too_late)
 
@@ -209,6 +208,13 @@ def _is_surprise(ending: QuestionEnd) -> bool:
     """Whether the end needs a line of its own. A reply to what was refused or stopped has said why."""
     has_said = ending.outcome in ("refused", "stopped") and bool(ending.reply)
     return ending.outcome not in ("answered", "command") and not has_said
+
+
+def _describe_surprise(ending: QuestionEnd, texts: Texts) -> str:
+    if ending.outcome == "stopped":
+        return texts.stopped
+    reason = f": {ending.reason}" if ending.reason else ""
+    return texts.ended_as.format(outcome=ending.outcome, reason=reason)
 
 
 _BROKEN: Final = ("failed", "expired", "dropped")

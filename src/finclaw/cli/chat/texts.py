@@ -25,6 +25,7 @@ class Texts:
     no_last: str
     still_open: str
     ended_as: str
+    stopped: str
     refused: str
     source: str
     too_long: str
@@ -61,6 +62,7 @@ ENGLISH: Final = Texts(
     no_last="There is no answer in this conversation yet.",
     still_open="That message is still being answered; type /last again in a moment.",
     ended_as="(the message ended as {outcome}{reason})",
+    stopped="(stopped)",
     refused="Not sent: {reason}",
     source="source: {source}, as of {as_of}",
     too_long="Not sent: a message may have {limit} bytes.",
@@ -101,6 +103,7 @@ KOREAN: Final = Texts(
     no_last="이 대화에는 아직 답변이 없습니다.",
     still_open="아직 답변을 작성하고 있습니다. 잠시 후 /last를 다시 입력해 주세요.",
     ended_as="(메시지 처리 결과: {outcome}{reason})",
+    stopped="(중단됨)",
     refused="보내지 못했습니다: {reason}",
     source="출처: {source}, {as_of} 기준",
     too_long="보내지 못했습니다: 메시지는 {limit}바이트까지 보낼 수 있습니다.",
