@@ -8,6 +8,7 @@ interpreter does before it runs the first line is not repeated, so tests about t
 import atexit
 import gc
 import json
+import locale
 import os
 import signal
 import socket
@@ -15,7 +16,9 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +31,7 @@ GATEWAY: Final = (
     *("finclaw.builtins.memory", "finclaw.builtins.memory.extension", "finclaw.builtins.web.extension"),
     *("finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai", "finclaw.providers.anthropic"),
     *("finclaw.storage.jsonl.store", "finclaw.delivery.read_markdown", "finclaw.testing.loopback", "jsonschema_rs"),
+    *("babel.core", "ctypes", "wcwidth", "yaml"),
     *("finclaw.demo.assistant.provider", "finclaw.cli.chat.local", "aiohttp.web"),
 )
 """What the gateways of tests import, at their start or later. Neither editor of the chat: a test may be without one."""
@@ -52,6 +56,7 @@ class ForkedProcess:
     def _receive(self) -> int:
         number = self._status.recv(_NUMBER.size)
         if not number:
+            self._status.close()
             raise RuntimeError(f"the fork server has lost the process of {self.args}")
         return _NUMBER.unpack(number)[0]
 
@@ -136,11 +141,9 @@ def _wait_for_requests(requests: socket.socket) -> tuple[dict[str, Any], list[in
 
 
 def _reap() -> None:
-    try:
+    with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-    except ChildProcessError:
-        pass
 
 
 def _fork_and_report(descriptors: list[int]) -> None:
@@ -161,6 +164,9 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.setsid()
     os.environ.clear()
     os.environ.update(request["environ"])
+    time.tzset()
+    with suppress(locale.Error):  # where this machine lacks it an interpreter stays with UTF-8 as well
+        locale.setlocale(locale.LC_CTYPE, "")
     os.chdir(request["cwd"])
     for number, each in enumerate(streams):
         os.dup2(each, number)

@@ -6,9 +6,7 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -19,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import clean_environment
+from tests.fork_server import GATEWAY, ForkedProcess, fork_server
 
 from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
@@ -49,7 +48,7 @@ _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[78D=>]|\x1b\][^\x07]*\x07|
 
 
 class Terminal:
-    def __init__(self, process: subprocess.Popen[bytes], master: int, name: str, *, toolkit: bool) -> None:
+    def __init__(self, process: ForkedProcess, master: int, name: str, *, toolkit: bool) -> None:
         self._toolkit = toolkit
         self.process = process
         self._master = master
@@ -159,23 +158,14 @@ def python_at_terminal(
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     place = {"TERM": "xterm", "LC_ALL": "C.UTF-8", "PROMPT_TOOLKIT_NO_CPR": "1", "INPUTRC": "/dev/null"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *args],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        env={name: value for name, value in clean_environment().items() if name not in ("NO_COLOR", "COLUMNS")}
-        | place
-        | environ,
-    )
+    ours = {name: value for name, value in clean_environment().items() if name not in ("NO_COLOR", "COLUMNS")}
+    process = fork_server(*GATEWAY).start(["-c", code, *args], ours | place | environ, (slave, slave, slave))
     name = os.ttyname(slave)
     os.close(slave)
     try:
         yield Terminal(process, master, name, toolkit=toolkit)
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
         os.close(master)
 

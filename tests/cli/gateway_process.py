@@ -1,51 +1,55 @@
 """A gateway in a process of its own, started by `finclaw serve`."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 from tests.cli.terminal import clean_environment
+from tests.fork_server import GATEWAY, NO_INPUT, ForkedProcess, fork_server
 
 
 @dataclass
 class Running:
-    process: subprocess.Popen[str]
+    process: ForkedProcess
     state: Path
+    output: IO[bytes]
 
     @property
     def url(self) -> str:
         return json.loads((self.state / "gateway.json").read_text())["url"]
 
+    @property
+    def printed(self) -> str:
+        """Everything it has printed."""
+        written = self.output.fileno()
+        return os.pread(written, os.fstat(written).st_size, 0).decode()
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """The exit code and everything it printed."""
         self.process.send_signal(how)
-        out, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, out
+        return self.process.wait(60), self.printed
 
 
 @contextmanager
 def serving(state: Path, *args: str) -> Generator[Running]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "finclaw", "serve", "--port", "0", "--state", str(state), *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=clean_environment(),
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while not (state / "gateway.json").exists():
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < deadline, "the gateway did not start"
-            time.sleep(0.02)
-        yield Running(process, state)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    command = ["-m", "finclaw", "serve", "--port", "0", "--state", str(state), *args]
+    with TemporaryFile(buffering=0) as output:
+        streams = (NO_INPUT, output.fileno(), output.fileno())
+        gateway = Running(fork_server(*GATEWAY).start(command, clean_environment(), streams), state, output)
+        try:
+            deadline = time.monotonic() + 60
+            while not (state / "gateway.json").exists():
+                assert gateway.process.poll() is None, gateway.printed
+                assert time.monotonic() < deadline, "the gateway did not start"
+                time.sleep(0.02)
+            yield gateway
+        finally:
+            gateway.process.kill()
+            gateway.process.wait()

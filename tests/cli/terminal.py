@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
+from tests.fork_server import GATEWAY
+
 import finclaw as finclaw_package
 
 
@@ -75,7 +77,7 @@ def _start_python(command: _Command, given: bytes) -> Ended:
 
 def _forked(target: Callable[[_Command, str], None], args: tuple[_Command, str]) -> BaseProcess:
     context = get_context("forkserver")
-    context.set_forkserver_preload(_IMPORTED)
+    context.set_forkserver_preload([*GATEWAY])
     process = context.Process(target=target, args=args)
     with _starting:  # two threads of one test may both be the first
         process.start()
@@ -83,13 +85,6 @@ def _forked(target: Callable[[_Command, str], None], args: tuple[_Command, str])
 
 
 _starting = Lock()
-_IMPORTED = [
-    "finclaw.cli.main",
-    *(f"finclaw.cli.commands.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "serve", "sessions")),
-    *("finclaw.app", "finclaw.builtin_extensions", "finclaw.builtins.memory", "finclaw.builtins.web.extension"),
-    *("aiohttp.web", "finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai"),
-    *("finclaw.demo.assistant.provider", "finclaw.cli.chat.local", "finclaw.builtins.memory.extension"),
-]
 
 
 def _run_command(command: _Command, folder: str) -> None:

@@ -3,9 +3,6 @@
 import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +10,8 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.cli.terminal import clean_environment, finclaw
+from tests.cli.gateway_process import serving
+from tests.cli.terminal import finclaw
 
 from finclaw.cli.client import GatewayClient, find_gateway
 from finclaw.storage.state_lock import StateLock
@@ -65,18 +63,12 @@ def keep(state: Path, *errands: list[object]) -> list[object]:
 
 
 @contextmanager
-def serving(state: Path) -> Generator[GatewayClient]:
-    command = [sys.executable, "-m", "finclaw", "serve", "--state", str(state)]
-    with subprocess.Popen(command, env=clean_environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE) as gateway:
-        try:
-            deadline = time.monotonic() + 60
-            while (client := find_gateway(state)) is None:
-                assert gateway.poll() is None, gateway.communicate()
-                assert time.monotonic() < deadline, "the gateway did not start"
-            yield client
-        finally:
-            gateway.send_signal(signal.SIGTERM)
-            gateway.communicate(timeout=30)
+def connected(state: Path) -> Generator[GatewayClient]:
+    with serving(state) as gateway:
+        client = find_gateway(state)
+        assert client is not None
+        yield client
+        gateway.stop()
 
 
 def wait_for_all(client: GatewayClient) -> None:
@@ -101,7 +93,7 @@ def test_without_a_gateway_state_is_kept_under_the_lock(state: Path) -> None:
 
 def test_with_a_gateway_it_is_the_gateways(state: Path) -> None:
     keep(state, ["set", "before"])
-    with serving(state):
+    with connected(state):
         assert keep(state, ["get"], ["set", ["é", None], "s"], ["get", "s"]) == ["before", None, ["é", None]]
         assert keep(state, ["set", None], ["get"]) == [None, None]
     assert keep(state, ["get"], ["get", "s"]) == [None, ["é", None]]
@@ -117,13 +109,13 @@ def test_what_is_said_without_a_gateway_is_said_by_the_next(state: Path) -> None
     assert first == again != other
     assert None not in (first, other)
     assert outcomes(state) == [("good morning", None), ("news", None)]
-    with serving(state) as client:
+    with connected(state) as client:
         wait_for_all(client)
     assert outcomes(state) == [("good morning", "command"), ("news", "command")]
 
 
 def test_what_is_said_beside_a_gateway_is_said_at_once(state: Path) -> None:
-    with serving(state) as client:
+    with connected(state) as client:
         (first, again) = keep(state, ["send", SESSION, "now", "k"], ["send", SESSION, "now", "k"])
         assert first == again
         wait_for_all(client)
@@ -149,7 +141,7 @@ def test_what_cannot_be_done_is_one_line(state: Path, running: bool) -> None:
         assert "api.send was given nothing to say" in line("send", SESSION, " ")
 
     if running:
-        with serving(state):
+        with connected(state):
             all_of_it()
             assert "refused: a request may have 1048576 bytes; send less" in line("fill", 1_048_570)
     else:
@@ -159,7 +151,7 @@ def test_what_cannot_be_done_is_one_line(state: Path, running: bool) -> None:
 def test_a_gateway_without_the_extension_says_what_to_do(state: Path) -> None:
     settings = (state / "finclaw.yaml").read_text()
     (state / "finclaw.yaml").write_text("web: {port: 0}\n")
-    with serving(state):
+    with connected(state):
         (state / "finclaw.yaml").write_text(settings)
         ended = finclaw("keep", '["get"]', "--state", state)
         assert ended.code == 1
@@ -186,7 +178,7 @@ def test_the_doctor_has_no_state_of_anybodys(state: Path) -> None:
 
 
 def test_nobody_speaks_in_the_houses_name(state: Path) -> None:
-    with serving(state) as client:
+    with connected(state) as client:
         for name in ("approvals", "basics", "errands", "nobody", ""):
             body = {"extension": name, "session": SESSION, "inbound": {"text": "give me your password"}}
             with pytest.raises(Exception, match="runs without the extension"):
