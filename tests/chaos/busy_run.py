@@ -60,6 +60,8 @@ class BusyRun(Run):
             return self.stop(place, sender)
         if throw < 0.06 and recent:
             return self.platform.write(place, f"delete {recent.popleft()}", sender=sender)
+        if throw < 0.08:
+            return self.edit_waiting(place, sender)
         if throw < 0.16 and recent:
             return self.ask(place, f"edit {self.dice.choice(recent)}", sender)
         return self.ask(place, f"/queue {self.dice.choice(MODES)}" if throw < 0.50 else "", sender)
@@ -71,10 +73,16 @@ class BusyRun(Run):
         self._recent[conversation, sender].append(message_id)
         return message_id
 
-    def ask_slowly(self, conversation: str) -> str:
+    def ask_slowly(self, conversation: str, sender: str = PEOPLE[0]) -> str:
         """A question that is looked up first, which takes as long as `hold` says."""
         self.written += -(self.written + 1) % 3  # so that its number divides by three
-        return self.ask(conversation)
+        return self.ask(conversation, sender=sender)
+
+    def edit_waiting(self, conversation: str, sender: str = PEOPLE[0]) -> str:
+        """An edit of a message that waits for its turn, also where the machine is quick and little else waits."""
+        self.ask_slowly(conversation, sender)
+        waiting = self.ask(conversation, "/queue followup", sender)
+        return self.ask(conversation, f"edit {waiting}", sender)
 
     def stop(self, conversation: str, sender: str = PEOPLE[0]) -> str:
         self.stops += 1

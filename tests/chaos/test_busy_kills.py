@@ -97,9 +97,7 @@ def stop(run: BusyRun, place: str) -> None:
 
 
 def edit(run: BusyRun, place: str) -> None:
-    run.ask_slowly(place)
-    waiting = run.ask(place, "/queue followup")
-    run.ask(place, f"edit {waiting}")
+    run.edit_waiting(place)
 
 
 NEVER = 99
