@@ -271,6 +271,17 @@ async def test_after_a_crash_the_answer_still_takes_the_place_of_its_preview(
 
 
 @in_virtual_time
+async def test_after_a_crash_the_answer_behind_a_preview_in_doubt_says_that_it_repeats(house: House) -> None:
+    channel = MemoryChannel(house.clock, capabilities=EDITS)
+    channel.fail_next(SendUnknown("cut"), arrives=True)
+    accepted = await crash(house, "model:ended", streamed(pace=5), channel=channel)
+    async with house.open(reply(say("Another answer. "), delay(9), say("Its end.")), channel=channel) as gateway:
+        await gateway.outcome(accepted)
+        await gateway.app.idle()
+        assert shown(gateway) == [SENTENCES[0].strip(), "(re-sent) Another answer. Its end."]
+
+
+@in_virtual_time
 async def test_the_objection_of_a_check_holds_the_preview_back(house: House) -> None:
     async def guard(ctx: Any) -> Any:
         if ctx.kind == "preview" and "sentence 3" in ctx.outbound.text:

@@ -252,7 +252,9 @@ class TurnLog:
 
     @property
     def preview(self) -> OutboxItem | None:
-        return next((each for each in reversed(self.items) if each.is_preview and each.state != "superseded"), None)
+        """The message that shows the answer while it is made, also one of which nobody knows whether it is shown."""
+        previews = (each for each in reversed(self.items) if each.is_preview)
+        return next((each for each in previews if each.state != "superseded" or each.doubts), None)
 
     @property
     def has_answered(self) -> bool:
