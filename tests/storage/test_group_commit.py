@@ -155,6 +155,19 @@ async def test_a_cancelled_receipt_is_written_all_the_same(counted: Counted):
     assert await counted.store.pending() == []
 
 
+async def test_a_receipt_behind_one_that_was_taken_along_is_written_soon(counted: Counted):
+    """One timer serves both: it looks too early for the second, and must look again."""
+    (first,) = await answer(counted.store, await take(counted.store, written(id="1")))
+    along = asyncio.create_task(counted.store.settle(replace(first, state="sent"), lazy=True))
+    await asyncio.sleep(0)
+    accepted = await take(counted.store, written(id="2"))
+    await along
+    (second,) = await answer(counted.store, accepted)
+    async with asyncio.timeout(10):
+        await counted.store.settle(replace(second, state="sent"), lazy=True)
+    assert await counted.store.pending() == []
+
+
 async def test_the_thread_writer_survives_a_disk_that_fails_now_and_then(tmp_path: Path):
     """Thirty groups on a thread, every third refused: each message is in exactly if its caller was told so."""
     with Disk() as disk:

@@ -117,11 +117,6 @@ def packed_between(db: apsw.Connection, session: int, first: int, last: int) -> 
                 yield message
 
 
-def last_packed(db: apsw.Connection) -> int:
-    """The number of the last message of all that are packed."""
-    return int(db.execute("SELECT coalesce(max(id), 0) FROM page").get)
-
-
 def _has_pages(db: apsw.Connection, session: int) -> bool:
     return db.execute("SELECT 1 FROM page WHERE session = ?", (session,)).fetchone() is not None
 

@@ -181,9 +181,12 @@ def add(db: apsw.Connection, session: int, messages: Sequence[Message], last: in
     pages.pack_oldest(db, session, len(messages))
 
 
+_LAST_MESSAGE: Final = "SELECT max(coalesce((SELECT max(id) FROM message), 0), coalesce((SELECT max(id) FROM page), 0))"
+
+
 def last_message(db: apsw.Connection) -> int:
     """The number of the last message of all."""
-    return max(int(db.execute("SELECT coalesce(max(id), 0) FROM message").get), pages.last_packed(db))
+    return int(db.execute(_LAST_MESSAGE).get)
 
 
 def _last_of(db: apsw.Connection, session: int) -> int:

@@ -200,6 +200,8 @@ class ThreadWriter:
         self._queue: queue.SimpleQueue[list[WriterTask[Any]]] = queue.SimpleQueue()
         self._waiting: list[WriterTask[Any]] = []
         self._is_urgent = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._lazy_until = 0.0
         self._thread = threading.Thread(target=self._run, name="finclaw-store", daemon=True)
         self._thread.start()
         self._closed = False
@@ -212,8 +214,19 @@ class ThreadWriter:
             self._is_urgent = True
             self._loop.call_soon(self._hand_over)
         elif not self._waiting:
-            self._loop.call_later(LAZY_SECONDS, self._hand_over)
+            self._lazy_until = self._loop.time() + LAZY_SECONDS
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._lazy_until, self._hand_over_late)
         self._waiting.append(work)
+
+    def _hand_over_late(self) -> None:
+        """Hand over what nobody took along in time. One timer serves one receipt after the other: a timer for each
+        would wake the loop for nothing, once a turn (`cpu_plain_alone`)."""
+        self._timer = None
+        if self._loop.time() >= self._lazy_until:
+            self._hand_over()
+        elif self._waiting:
+            self._timer = self._loop.call_at(self._lazy_until, self._hand_over_late)
 
     def _hand_over(self) -> None:
         self._is_urgent = False
