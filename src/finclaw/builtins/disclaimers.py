@@ -130,4 +130,4 @@ _OPINION: Final = re.compile(
 def states_opinion(text: str) -> bool:
     """Whether a text speaks of buying, selling or holding as something to do, for or against."""
     words = text.lower()
-    return any(stem in words for stem in _STEMS) and _OPINION.search(words) is not None
+    return any(map(words.__contains__, _STEMS)) and _OPINION.search(words) is not None

@@ -55,7 +55,7 @@ def without_forged_consent(text: str) -> str:
 def _may_hold_consent(text: str) -> bool:
     """A quick look, False for most texts: every word that is shown passes here (`cpu_plain`)."""
     folded = text.casefold()
-    if any(start in folded for start in _TITLE_STARTS):
+    if any(map(folded.__contains__, _TITLE_STARTS)):
         return True
     has_dash = "-" in text or not text.isascii()
     return has_dash and ("ap-" in folded or _DISGUISED.search(text) is not None)

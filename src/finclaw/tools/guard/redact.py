@@ -79,7 +79,7 @@ def _group_words(words: Iterable[str], parts: Sequence[str]) -> Sequence[tuple[s
 
 _LABEL_GROUPS: Final = _group_words(LABELS, ("key", "ss", "cre", "acc", "/"))
 _PREFIX_GROUPS: Final = _group_words(
-    (PRIVATE_KEY_PREFIX, *(key.prefix for key in KEY_PATTERNS)), ("_", "-", ":", "/", "J", "G", "R", "z", "IA")
+    (PRIVATE_KEY_PREFIX, *(key.prefix for key in KEY_PATTERNS)), ("_", "-", ":", "/", "J", "G", "R", "z", "x")
 )
 
 
