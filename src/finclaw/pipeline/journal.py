@@ -65,9 +65,12 @@ class Journal:
     ) -> None:
         name, self._running = self._running, ""
         ms = round((self._clock.monotonic() - self._stage_started) * 1000, 3)
-        said = ("skip", self._skipped) if self._skipped else ("continue", self._noted)
-        result, reason = said if error is None else _end_of(error)
-        self._noted = ""
+        result: StageResult = "continue"
+        reason, self._noted = self._noted, ""
+        if error is not None:
+            result, reason = _end_of(error)
+        elif self._skipped:
+            result, reason = "skip", self._skipped
         self._entries.append(StageEntry(name, result, ms, reason))
         self._emit(StageEnded(stage=name, result=result, duration_ms=ms, **self._ids))
         if error is None and name == self._last:

@@ -336,7 +336,7 @@ class Pipeline:
 
     def _new_run(self, accepted: Accepted, last: str | None = None) -> MessageRun:
         seconds = self._settings.timeout_ms / 1000
-        patience = Deadline(seconds + LAYERS_GRACE)
+        patience = Deadline(seconds if self._ring is None else seconds + LAYERS_GRACE)
         ids = Ids(agent=self._stages.agent.name, session=accepted.session, inbound_id=accepted.id, turn_id="")
         return MessageRun(
             ids=ids,
@@ -344,7 +344,7 @@ class Pipeline:
             inbound=accepted.inbound,
             accepted=accepted,
             journal=Journal(self._clock, self._emit, ids, last),
-            deadline=Deadline(seconds, within=patience),
+            deadline=patience if self._ring is None else Deadline(seconds, within=patience),  # `cpu_plain_alone`
             patience=patience,
             leave_lane=lambda: self._lanes.leave(accepted.session, accepted.ticket),
         )

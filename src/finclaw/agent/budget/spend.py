@@ -14,6 +14,8 @@ from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.message import Message
 
 _NOTHING: Final = Decimal(0)
+_AS_WRITTEN: Final[list[type]] = [int] * 4
+"""The four numbers of a usage, as we write it."""
 
 
 class CallCost(Struct, frozen=True):
@@ -61,10 +63,8 @@ def from_metadata(message: Message) -> CallCost:
 def usage_of(message: Message) -> Usage:
     """What this answer cost in tokens: its four numbers, or by name, as they were once written."""
     told = message.metadata.get("usage", ())
-    if isinstance(told, list) and len(numbers := cast("list[Any]", told)) == 4:
-        one, two, three, four = numbers
-        if type(one) is type(two) is type(three) is type(four) is int:  # as we write it
-            return Usage(one, two, three, four)
+    if isinstance(told, list) and list(map(type, cast("list[Any]", told))) == _AS_WRITTEN:
+        return Usage(*cast("list[int]", told))
     return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])
 
 

@@ -28,7 +28,7 @@ class _Watched(Struct):
 
 
 class Watchdog:
-    """An observer: every event of a turn is a sign of life. A timer runs only while there is a turn to watch."""
+    """An observer: every event of a turn is a sign of life. A timer that finds no turn to watch is not set again."""
 
     def __init__(
         self, clock: Clock, emit: Emit, stop: Callable[[str, str], bool], *, warn_s: float, abort_s: float
@@ -46,15 +46,10 @@ class Watchdog:
         if watched is not None:
             watched.sign = True
             if isinstance(event, ExecutionCompleted):
-                self._stop_watching(event.inbound_id)
+                del self._watched[event.inbound_id]  # the timer goes on: the next turn would set it (`cpu_plain_alone`)
         elif isinstance(event, ExecutionStarted):
             self._watched[event.inbound_id] = _Watched(event, self._clock.monotonic())
             self._set_timer()
-
-    def _stop_watching(self, inbound_id: str) -> None:
-        del self._watched[inbound_id]
-        if not self._watched:
-            self.close()
 
     def close(self) -> None:
         if self._timer is not None:
