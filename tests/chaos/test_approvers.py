@@ -4,18 +4,15 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.fork_server import GATEWAY, NO_INPUT, ROOT, fork_server
 
 from finclaw.testing.crash import VARIABLE
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spec("DX-22")]
-
-ROOT = Path(__file__).parents[2]
 
 POINTS = [
     *("claim:after_commit:1", "accept:before_commit:2", "accept:after_commit:2"),
@@ -33,8 +30,10 @@ FURTHER_POINTS = [
 def live(state: Path, seen: Path, phase: str, crash: str = "") -> int:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FINCLAW_")}
     environ |= {VARIABLE: crash} if crash else {}
-    argv = [sys.executable, "-m", "tests.chaos.approver_child", str(state), str(seen), phase]
-    return subprocess.run(argv, cwd=ROOT, env=environ, timeout=180, check=False, capture_output=True).returncode
+    args = ["-m", "tests.chaos.approver_child", str(state), str(seen), phase]
+    with state.with_name("child.log").open("ab") as log:
+        streams = (NO_INPUT, log.fileno(), log.fileno())
+        return fork_server(*GATEWAY).start(args, environ, streams, ROOT).wait(180)
 
 
 @pytest.fixture(scope="module")

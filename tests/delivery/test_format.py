@@ -344,7 +344,8 @@ def test_an_answer_of_100_kb_takes_less_than_150_ms(kind: str) -> None:
         options = get_format_options(PROFILES[name])
         # Coverage traces our lines and not those of the packages by which `slowness` is measured.
         traced = 2 if sys.gettrace() else 1
-        assert min(_spend(text, options) for _ in range(3)) < 0.15 * slowness() * traced
+        limit = 0.15 * slowness() * traced
+        assert any(_spend(text, options) < limit for _ in range(3))
     assert gc.isenabled()
 
 
@@ -357,4 +358,5 @@ def test_hostile_texts_take_time_in_proportion_to_their_length(piece: str) -> No
     options = FormatOptions(markup="inline_html", length_unit="utf16")
     _spend(piece * 500, options)
     short = min(_spend(piece * 3_000, options) for _ in range(2))
-    assert min(_spend(piece * 12_000, options) for _ in range(2)) < 0.1 * slowness() + 9 * short
+    limit = 0.1 * slowness() + 9 * short
+    assert any(_spend(piece * 12_000, options) < limit for _ in range(2))

@@ -194,4 +194,5 @@ def test_the_time_grows_with_the_length_alone(piece: str) -> None:
         return time.process_time() - start
 
     spend(2_000)
-    assert min(spend(32_000) for _ in range(3)) < 0.1 + 14 * min(spend(4_000) for _ in range(3))
+    limit = 0.1 + 14 * min(spend(4_000) for _ in range(3))
+    assert any(spend(32_000) < limit for _ in range(3))
