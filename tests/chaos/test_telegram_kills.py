@@ -32,7 +32,7 @@ async def test_kills_on_telegram(tmp_path: Path, kills: int) -> None:
         tmp_path, max_attempts=PATIENT, platform=TelegramPlatform, child=CHILD, modules=MODULES, conversations=8
     ) as run:
         run.platform.fault = run.moods
-        async with run.load(3):
+        async with run.load(10):
             for life in range(kills):
                 point = f"{run.dice.choice(CRASH_POINTS)}:{run.dice.randint(1, 4)}"
                 if life % 3 != 1:
@@ -61,7 +61,7 @@ async def test_kills_while_answers_grow_in_one_message(tmp_path: Path, kills: in
         tmp_path, max_attempts=PATIENT, platform=open_platform, child=child, modules=MODULES, conversations=chats
     ) as run:
         run.platform.fault = run.moods
-        async with run.load(3):
+        async with run.load(10):
             for _ in range(max(2, kills // 3)):
                 await run.live_for(run.dice.uniform(0.3, 2.5))
         run.platform.fault = lambda _: None
