@@ -15,6 +15,8 @@ import apsw
 from finclaw.storage.sqlite import database
 
 _migrate = database._migrate  # pyright: ignore[reportPrivateUsage]
+_SYSTEMS_OWN = apsw.vfs_names()[0]
+"""The file system, before any test puts a disk of its own in its place."""
 
 
 def copy_template_for_new_databases() -> None:
@@ -31,10 +33,12 @@ def _template() -> apsw.Connection:
 
 
 def _copy_or_migrate(db: apsw.Connection, path: Path) -> None:
-    if getattr(db, "open_vfs") != apsw.vfs_names()[0]:  # noqa: B009 - unknown to its type stub
+    vfs = str(getattr(db, "open_vfs"))  # noqa: B009 - unknown to its type stub
+    if vfs != apsw.vfs_names()[0]:
         _migrate(db, path)
         return
-    db.execute("PRAGMA synchronous = OFF")
+    if vfs == _SYSTEMS_OWN:
+        db.execute("PRAGMA synchronous = OFF")
     if db.pragma("user_version") or db.execute("SELECT 1 FROM sqlite_schema").fetchone():
         _migrate(db, path)
         return
