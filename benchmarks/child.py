@@ -1,6 +1,6 @@
 """Measures one peer in a process of its own and prints one line of JSON.
 
-python -m benchmarks.child PEER speed|memory|cold QUICK(0|1)
+python -m benchmarks.child PEER alone|speed|memory|cold QUICK(0|1)
 """
 
 import asyncio
@@ -139,14 +139,24 @@ async def history(bench: Bench, length: int, *, evicted: bool, count: int) -> Re
     }
 
 
-async def speed(bench: Bench) -> Result:
-    result: Result = {}
+async def alone(bench: Bench) -> Result:
+    """One turn at a time. Between two the machine rests and is woken, which costs now more and now less."""
+    return await _plain_and_tool(bench, 1)
+
+
+async def _plain_and_tool(bench: Bench, at_once: int) -> Result:
     for text in (PLAIN, TOOL):
         await turns(bench, "warm", text, 8, 80)
-    for at_once, suffix in ((1, "_1"), (8, "_8")):
-        result["plain" + suffix] = await turns(bench, "plain" + suffix, PLAIN, at_once, 600)
-        result["tool" + suffix] = await turns(bench, "tool" + suffix, TOOL, at_once, 400)
-        result["first" + suffix] = await first_token(bench, "first" + suffix, at_once, 40)
+    plain, tool, first = (f"{name}_{at_once}" for name in ("plain", "tool", "first"))
+    return {
+        plain: await turns(bench, plain, PLAIN, at_once, 600),
+        tool: await turns(bench, tool, TOOL, at_once, 400),
+        first: await first_token(bench, first, at_once, 40),
+    }
+
+
+async def speed(bench: Bench) -> Result:
+    result = await _plain_and_tool(bench, 8)
     await turns(bench, "warm_64", PLAIN, 64, 64)
     result["plain_64"] = await turns(bench, "plain_64", PLAIN, 64, 768)
     result["paced_64"] = await paced(bench, "paced_64", 64, 384, 10_000)
@@ -204,7 +214,12 @@ async def cold(bench: Bench) -> Result:
     return {"cpu_ms": cpu_seconds() * 1e3, "rss_mb": resident_bytes() / 1e6}
 
 
-MEASURES: dict[str, Callable[[Bench], Awaitable[Result]]] = {"speed": speed, "memory": memory, "cold": cold}
+MEASURES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
+    "alone": alone,
+    "speed": speed,
+    "memory": memory,
+    "cold": cold,
+}
 
 
 async def measure(name: str, what: str, quick: bool) -> Result:

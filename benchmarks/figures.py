@@ -47,11 +47,11 @@ class Plan:
 
 EVERYWHERE = (
     Plan("cpu_plain", "ms", "speed", "plain_8.cpu_ms", Goal(0.45), "CPU of a plain turn, 8 in flight"),
-    Plan("cpu_plain_alone", "ms", "speed", "plain_1.cpu_ms", Goal(0.6), "CPU of a plain turn, alone"),
+    Plan("cpu_plain_alone", "ms", "alone", "plain_1.cpu_ms", Goal(0.6), "CPU of a plain turn, alone"),
     Plan("cpu_tool", "ms", "speed", "tool_8.cpu_ms", Goal(0.5), "CPU of a turn with one tool call, 8 in flight"),
-    Plan("cpu_tool_alone", "ms", "speed", "tool_1.cpu_ms", None, "CPU of a turn with one tool call, alone"),
+    Plan("cpu_tool_alone", "ms", "alone", "tool_1.cpu_ms", None, "CPU of a turn with one tool call, alone"),
     Plan("cpu_first_token", "ms", "speed", "first_8.cpu_ms", Goal(0.6), "CPU before the first text, 8 in flight"),
-    Plan("cpu_first_token_alone", "ms", "speed", "first_1.cpu_ms", Goal(0.8), "CPU before the first text, alone"),
+    Plan("cpu_first_token_alone", "ms", "alone", "first_1.cpu_ms", Goal(0.8), "CPU before the first text, alone"),
     Plan("cpu_64", "ms", "speed", "plain_64.cpu_ms", None, "CPU of a plain turn, 64 in flight"),
     Plan("cpu_64_paced", "ms", "speed", "paced_64.cpu_ms", Goal(0.5), "the same, 10 ms between chunks"),
     Plan(
@@ -71,7 +71,7 @@ EVERYWHERE = (
         "the same, the conversation read from disk",
     ),
     Plan("kb_written", "kB", "speed", "plain_64.written_kb", Goal(20, "value"), "written to disk a turn, 64 in flight"),
-    Plan("kb_written_alone", "kB", "speed", "plain_1.written_kb", Goal(100, "value"), "written to disk a turn, alone"),
+    Plan("kb_written_alone", "kB", "alone", "plain_1.written_kb", Goal(100, "value"), "written to disk a turn, alone"),
     Plan("kb_written_at_10", "kB", "speed", "history_10.written_kb", None, "the same after 10 messages"),
     Plan("kb_written_at_5000", "kB", "speed", "history_5000.written_kb", None, "the same after 5,000 messages"),
     Plan(

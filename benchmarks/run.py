@@ -30,10 +30,12 @@ from benchmarks.peers import JUDGED, OURS, PEERS, REFERENCE
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "benchmarks" / "out"
-LONGEST = {"speed": 900, "memory": 300, "cold": 60}
+LONGEST = {"alone": 300, "speed": 900, "memory": 300, "cold": 60}
 """Seconds after which a measure is given up and reported as such."""
 CLOSEST = (OURS, REFERENCE)
 """Of all peers the two that are nearest to each other: `quick` measures them twice, for their ratios decide."""
+ALONE_ROUNDS = 6
+"""Of one turn at a time. On a slow machine the figure of one round is up to half as much again as that of the next."""
 
 
 @dataclass
@@ -103,6 +105,11 @@ def rounds(run: Run, peers: Sequence[str], count: int, again: Collection[str]) -
         for what in ("speed", "cold"):
             for peer in order:
                 run.measure(peer, what)
+    print("bench: one turn at a time …", file=sys.stderr)
+    for number in range(ALONE_ROUNDS):
+        now = [peer for peer in peers if number == 0 or peer in again]
+        for peer in now if number % 2 == 0 else now[::-1]:
+            run.measure(peer, "alone")
     print("bench: memory …", file=sys.stderr)
     for peer in peers:
         run.measure(peer, "memory")
