@@ -1,6 +1,8 @@
 """Measures one peer in a process of its own and prints one line of JSON.
 
-python -m benchmarks.child PEER alone|speed|memory|cold QUICK(0|1)
+python -m benchmarks.child PEER slices|speed|memory|cold QUICK(0|1)
+
+With `slices` it stays, and measures one slice for each name of one that it reads (see benchmarks/slices.py).
 """
 
 import asyncio
@@ -12,14 +14,16 @@ import os
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.meter import cpu_seconds, open_files, resident_bytes, written_bytes
 from benchmarks.mock import Mock
 from benchmarks.peers import PEERS
 from benchmarks.peers.peer import Peer, mock_url
+from benchmarks.slices import SLICES
 
 PLAIN = "How is the market today? Give FIGURES."
 TOOL = "Use a TOOL to quote AAPL."
@@ -33,9 +37,16 @@ class Bench:
     mock: Mock
     weight: int
     quick: bool
+    turns_of: Counter[str] = field(default_factory=Counter[str])
 
     def enough(self, turns: int, at_least: int) -> int:
         return max(at_least, turns // self.weight // (2 if self.quick else 1))
+
+    def conversation(self, worker: str) -> str:
+        """That of a worker's next turn: it begins a new one after every ten."""
+        number = self.turns_of[worker]
+        self.turns_of[worker] += 1
+        return f"{worker}-{number // TURNS_A_CONVERSATION}"
 
     async def ask(self, conversation: str, text: str, first: Callable[[], None] = lambda: None) -> None:
         answer = await self.peer.turn(conversation, text, first)
@@ -48,14 +59,13 @@ class Bench:
 
 async def turns(bench: Bench, name: str, text: str, at_once: int, count: int) -> Result:
     """`at_once` workers, each with conversations of ten turns, until `count` turns are done and settled."""
-    count = bench.enough(count, at_once)
     numbers = iter(range(count))
     waits: list[float] = []
 
     async def worker(who: int) -> None:
-        for done, _ in enumerate(numbers):
+        for _ in numbers:
             started = time.perf_counter()
-            await bench.ask(f"{name}-{who}-{done // TURNS_A_CONVERSATION}", text)
+            await bench.ask(bench.conversation(f"{name}-{who}"), text)
             waits.append(time.perf_counter() - started)
 
     bench.mock.reset()
@@ -94,11 +104,11 @@ async def first_token(bench: Bench, name: str, at_once: int, batches: int) -> Re
     """
     spent: list[float] = []
     bench.mock.pace(first_ms=20, gap_ms=40)
-    for batch in range(bench.enough(batches, 5)):
+    for _ in range(batches):
         await bench.peer.settle()
         window = Window(at_once)
-        talk = batch // TURNS_A_CONVERSATION
-        await asyncio.gather(*(bench.ask(f"{name}-{who}-{talk}", PLAIN, window.first) for who in range(at_once)))
+        talks = [bench.conversation(f"{name}-{who}") for who in range(at_once)]
+        await asyncio.gather(*(bench.ask(talk, PLAIN, window.first) for talk in talks))
         spent.append(window.cpu / at_once)
     bench.mock.pace()
     return {"cpu_ms": statistics.median(spent) * 1e3}
@@ -139,27 +149,22 @@ async def history(bench: Bench, length: int, *, evicted: bool, count: int) -> Re
     }
 
 
-async def alone(bench: Bench) -> Result:
-    """One turn at a time. Between two the machine rests and is woken, which costs now more and now less."""
-    return await _plain_and_tool(bench, 1)
-
-
-async def _plain_and_tool(bench: Bench, at_once: int) -> Result:
-    for text in (PLAIN, TOOL):
-        await turns(bench, "warm", text, 8, 80)
-    plain, tool, first = (f"{name}_{at_once}" for name in ("plain", "tool", "first"))
-    return {
-        plain: await turns(bench, plain, PLAIN, at_once, 600),
-        tool: await turns(bench, tool, TOOL, at_once, 400),
-        first: await first_token(bench, first, at_once, 40),
-    }
+async def measure_slice(bench: Bench, name: str) -> Result:
+    """A few turns of one kind. Some go before, for the connections may have been closed while others were measured."""
+    at_once, size = SLICES[name]
+    await turns(bench, "warm", PLAIN, 8, 8)
+    if name.startswith("first"):
+        return await first_token(bench, name, at_once, max(1, size // bench.weight))
+    if name.startswith("paced"):
+        return await paced(bench, name, at_once, size, 10_000)
+    text = TOOL if name.startswith("tool") else PLAIN
+    return await turns(bench, name, text, at_once, max(at_once, size // bench.weight))
 
 
 async def speed(bench: Bench) -> Result:
-    result = await _plain_and_tool(bench, 8)
+    await turns(bench, "warm", PLAIN, 8, 80)
     await turns(bench, "warm_64", PLAIN, 64, 64)
-    result["plain_64"] = await turns(bench, "plain_64", PLAIN, 64, 768)
-    result["paced_64"] = await paced(bench, "paced_64", 64, 384, 10_000)
+    result = {"plain_64": await turns(bench, "plain_64", PLAIN, 64, bench.enough(768, 64))}
     for length in (10, 5000):
         result[f"history_{length}"] = await history(bench, length, evicted=False, count=12)
     for length in (10, 5000):
@@ -173,7 +178,7 @@ async def speed(bench: Bench) -> Result:
 async def memory(bench: Bench) -> Result:
     """What stays of a conversation of one turn, and what a turn holds while its model has not said a word."""
     idle = bench.enough(2000, 200)
-    await turns(bench, "warm", PLAIN, 16, 160)
+    await turns(bench, "warm", PLAIN, 16, bench.enough(160, 16))
     gc.collect()
     before, files = resident_bytes(), open_files()
     numbers = iter(range(idle))
@@ -214,30 +219,39 @@ async def cold(bench: Bench) -> Result:
     return {"cpu_ms": cpu_seconds() * 1e3, "rss_mb": resident_bytes() / 1e6}
 
 
-MEASURES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
-    "alone": alone,
-    "speed": speed,
-    "memory": memory,
-    "cold": cold,
-}
+MEASURES: dict[str, Callable[[Bench], Awaitable[Result]]] = {"speed": speed, "memory": memory, "cold": cold}
 
 
-async def measure(name: str, what: str, quick: bool) -> Result:
+async def set_up(name: str, quick: bool) -> Bench:
     entry = PEERS[name]
     bench = Bench(entry.make(), Mock(mock_url()), entry.weight, quick)
     await bench.peer.setup()
-    result = await MEASURES[what](bench)
-    await bench.peer.close()
-    return result
+    return bench
+
+
+def measure(runner: asyncio.Runner, bench: Bench, what: str) -> None:
+    print(json.dumps(runner.run(MEASURES[what](bench))), flush=True)
+
+
+def measure_slices(runner: asyncio.Runner, bench: Bench) -> None:
+    """The event loop stands still between two slices: what a peer does beside its turns costs the others nothing."""
+    for text in (PLAIN, TOOL):
+        runner.run(turns(bench, "warm", text, 8, bench.enough(80, 8)))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(runner.run(measure_slice(bench, line.strip()))), flush=True)
 
 
 def main() -> None:
     name, what, quick = sys.argv[1:]
-    run: Callable[..., Result] = asyncio.run
-    if os.environ.get("BENCH_UVLOOP"):
-        run = importlib.import_module("uvloop").run
-    print(json.dumps(run(measure(name, what, quick == "1"))))
-    sys.stdout.flush()
+    uses_uvloop = bool(os.environ.get("BENCH_UVLOOP"))
+    runner = asyncio.Runner(loop_factory=importlib.import_module("uvloop").new_event_loop if uses_uvloop else None)
+    bench = runner.run(set_up(name, quick == "1"))
+    if what == "slices":
+        measure_slices(runner, bench)
+    else:
+        measure(runner, bench, what)
+    runner.run(bench.peer.close())
     os._exit(0)  # some peers leave threads behind that would be waited for
 
 

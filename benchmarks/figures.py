@@ -1,4 +1,4 @@
-"""From the rounds of a run to the figures: medians of ours and of a reference, their ratio, and the goals."""
+"""From the rounds of a run to the figures: ours and a reference's, their ratio, and the goals."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from benchmarks.peers import AGENTS, OURS, OURS_OPENAI, REFERENCE, REFERENCE_OPENAI
 
 Rounds = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Peer, then kind of measure (speed, memory, cold), then one result a round."""
+"""Peer, then kind of measure (slices, speed, memory, cold), then one result a round."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Plan:
 
 
 EVERYWHERE = (
-    Plan("cpu_plain", "ms", "speed", "plain_8.cpu_ms", Goal(0.45), "CPU of a plain turn, 8 in flight"),
-    Plan("cpu_plain_alone", "ms", "alone", "plain_1.cpu_ms", Goal(0.6), "CPU of a plain turn, alone"),
-    Plan("cpu_tool", "ms", "speed", "tool_8.cpu_ms", Goal(0.5), "CPU of a turn with one tool call, 8 in flight"),
-    Plan("cpu_tool_alone", "ms", "alone", "tool_1.cpu_ms", None, "CPU of a turn with one tool call, alone"),
-    Plan("cpu_first_token", "ms", "speed", "first_8.cpu_ms", Goal(0.6), "CPU before the first text, 8 in flight"),
-    Plan("cpu_first_token_alone", "ms", "alone", "first_1.cpu_ms", Goal(0.8), "CPU before the first text, alone"),
+    Plan("cpu_plain", "ms", "slices", "plain_8.cpu_ms", Goal(0.45), "CPU of a plain turn, 8 in flight"),
+    Plan("cpu_plain_alone", "ms", "slices", "plain_1.cpu_ms", Goal(0.6), "CPU of a plain turn, alone"),
+    Plan("cpu_tool", "ms", "slices", "tool_8.cpu_ms", Goal(0.5), "CPU of a turn with one tool call, 8 in flight"),
+    Plan("cpu_tool_alone", "ms", "slices", "tool_1.cpu_ms", None, "CPU of a turn with one tool call, alone"),
+    Plan("cpu_first_token", "ms", "slices", "first_8.cpu_ms", Goal(0.6), "CPU before the first text, 8 in flight"),
+    Plan("cpu_first_token_alone", "ms", "slices", "first_1.cpu_ms", Goal(0.8), "CPU before the first text, alone"),
     Plan("cpu_64", "ms", "speed", "plain_64.cpu_ms", None, "CPU of a plain turn, 64 in flight"),
-    Plan("cpu_64_paced", "ms", "speed", "paced_64.cpu_ms", Goal(0.5), "the same, 10 ms between chunks"),
+    Plan("cpu_64_paced", "ms", "slices", "paced_64.cpu_ms", Goal(0.5), "the same, 10 ms between chunks"),
     Plan(
         "us_per_history_message",
         "µs",
@@ -71,7 +71,7 @@ EVERYWHERE = (
         "the same, the conversation read from disk",
     ),
     Plan("kb_written", "kB", "speed", "plain_64.written_kb", Goal(20, "value"), "written to disk a turn, 64 in flight"),
-    Plan("kb_written_alone", "kB", "alone", "plain_1.written_kb", Goal(100, "value"), "written to disk a turn, alone"),
+    Plan("kb_written_alone", "kB", "slices", "plain_1.written_kb", Goal(100, "value"), "written to disk a turn, alone"),
     Plan("kb_written_at_10", "kB", "speed", "history_10.written_kb", None, "the same after 10 messages"),
     Plan("kb_written_at_5000", "kB", "speed", "history_5000.written_kb", None, "the same after 5,000 messages"),
     Plan(
@@ -99,8 +99,8 @@ COLD = (
     Plan("rss", "MB", "cold", "rss_mb", Goal(60, "value"), "memory after it"),
 )
 BESIDE_AGENTS = (
-    Plan("agents_cpu_plain", "ms", "speed", "plain_8.cpu_ms", Goal(0.1), "CPU of a plain turn, 8 in flight"),
-    Plan("agents_cpu_tool", "ms", "speed", "tool_8.cpu_ms", None, "CPU of a turn with one tool call, 8 in flight"),
+    Plan("agents_cpu_plain", "ms", "slices", "plain_8.cpu_ms", Goal(0.1), "CPU of a plain turn, 8 in flight"),
+    Plan("agents_cpu_tool", "ms", "slices", "tool_8.cpu_ms", None, "CPU of a turn with one tool call, 8 in flight"),
     Plan("agents_cpu_at_10", "ms", "speed", "history_10.cpu_ms", None, "CPU of a plain turn after 10 messages"),
     Plan("agents_cpu_at_5000", "ms", "speed", "history_5000.cpu_ms", Goal(0.01), "the same after 5,000 messages"),
 )
@@ -129,10 +129,27 @@ BLOCKS = (
 PLANS = [plan for block in BLOCKS for plan in block.plans]
 
 
-def median(rounds: Rounds, peer: str, kind: str, path: str) -> float | None:
+def middle(rounds: Rounds, peer: str, kind: str, path: str) -> float | None:
+    """The median of the rounds. What is written is their mean: a checkpoint falls into few of them, for all."""
+    values = _values(rounds, peer, kind, path)
+    if not values:
+        return None
+    return statistics.fmean(values) if path.endswith("written_kb") else statistics.median(values)
+
+
+def middle_ratio(rounds: Rounds, ours: str, reference: str, kind: str, path: str) -> float | None:
+    """Of slices the median of the ratios of neighbours, of all else the ratio of the medians."""
+    if kind == "slices":
+        pairs = zip(_values(rounds, ours, kind, path), _values(rounds, reference, kind, path), strict=False)
+        ratios = [one / other for one, other in pairs if other]
+        return statistics.median(ratios) if ratios else None
+    one, other = middle(rounds, ours, kind, path), middle(rounds, reference, kind, path)
+    return one / other if one is not None and other else None
+
+
+def _values(rounds: Rounds, peer: str, kind: str, path: str) -> list[float]:
     results = rounds.get(peer, {}).get(kind, ())
-    values = [value for result in results if (value := read_value(result, path)) is not None]
-    return statistics.median(values) if values else None
+    return [value for result in results if (value := read_value(result, path)) is not None]
 
 
 def read_value(result: Mapping[str, Any], path: str) -> float | None:
@@ -154,14 +171,11 @@ def figures(rounds: Rounds) -> list[dict[str, Any]]:
 
 
 def _row(block: Block, plan: Plan, rounds: Rounds) -> dict[str, Any]:
-    ours = median(rounds, block.ours, plan.kind, plan.path)
-    reference = median(rounds, block.reference, plan.kind, plan.path)
-    ratio = ours / reference if ours is not None and reference else None
     return {
         "figure": plan.figure,
-        "ours": _round(ours),
-        "reference": _round(reference),
-        "ratio": _round(ratio),
+        "ours": _round(middle(rounds, block.ours, plan.kind, plan.path)),
+        "reference": _round(middle(rounds, block.reference, plan.kind, plan.path)),
+        "ratio": _round(middle_ratio(rounds, block.ours, block.reference, plan.kind, plan.path)),
         "unit": plan.unit,
     }
 

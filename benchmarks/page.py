@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import BLOCKS, Block, Rounds, median, shown, times, verdict
+from benchmarks.figures import BLOCKS, Block, Rounds, middle, shown, times, verdict
 from benchmarks.peers import PEERS
 from benchmarks.plot import bars
 
@@ -18,12 +18,12 @@ OUT = ROOT / "benchmarks" / "out"
 DOCS = ROOT / "docs"
 
 COLUMNS = (
-    ("plain turn alone, ms", "alone", "plain_1.cpu_ms"),
-    ("8 in flight", "speed", "plain_8.cpu_ms"),
+    ("plain turn alone, ms", "slices", "plain_1.cpu_ms"),
+    ("8 in flight", "slices", "plain_8.cpu_ms"),
     ("64", "speed", "plain_64.cpu_ms"),
-    ("64 paced", "speed", "paced_64.cpu_ms"),
-    ("tool turn, 8", "speed", "tool_8.cpu_ms"),
-    ("before first text, 8", "speed", "first_8.cpu_ms"),
+    ("64 paced", "slices", "paced_64.cpu_ms"),
+    ("tool turn, 8", "slices", "tool_8.cpu_ms"),
+    ("before first text, 8", "slices", "first_8.cpu_ms"),
     ("µs a message of history", "speed", "history"),
     ("kB written, 64", "speed", "plain_64.written_kb"),
     ("at 5,000 messages", "speed", "history_5000.written_kb"),
@@ -35,9 +35,9 @@ COLUMNS = (
 )
 
 READING = """\
-*Ours* is the whole gateway: a message comes in, is written to disk, walks the road, is answered through the tool loop,
-is folded into the conversation, written to disk again and delivered; every commit is synced before anybody is told.
-The *reference* is a loop of thirty lines around the official `anthropic` SDK, or the `openai` one, that keeps its
+*Ours* is the whole gateway: a message comes in, is written to disk, passes the pipeline, is answered through the tool
+loop, is folded into the conversation, written to disk again and delivered; every commit is synced before anybody is
+told. The *reference* is a loop of thirty lines around the official `anthropic` SDK, or the `openai` one, that keeps its
 history in a list and forgets it when it ends; openai-agents keeps its own in its `SQLiteSession`. All talk to one mock
 model on the same machine, which gives the same words in the same pieces over both protocols. It answers at once unless
 "paced" (10 ms between chunks), so that what is measured is the software and not the model. A real model takes seconds
@@ -47,10 +47,11 @@ Every turn sends its whole history: `kb_sent_at_5000` tells what the mock receiv
 A goal with `s` is CPU time on a machine of ordinary speed: on one that is `s` times as slow it is `s` times as much.
 
 CPU is user and system time of all threads, for one turn, and it is what to compare, as a ratio: other programs on the
-machine move it by 10 to 20 %, and turns a second by far more. Cells are medians over interleaved rounds, each in a
-process of its own, and six where one turn runs alone, for there each wake-up of the machine counts; peers that no goal
-speaks of have one. Loops that keep nothing write nothing; peers with a store
-use it as it is shipped, with whatever syncing it does. `kB written` counts the pages that the kernel sent to the disk;
+machine move it by 10 to 20 %, and turns a second by far more. Turns alone, 8 in flight and paced are measured in slices
+of a second or less, one peer after the other in rotation; their ratio is the median of the ratios of neighbours, and
+not that of the two cells beside it. All else are medians over interleaved rounds, each in a process of its own; peers
+that no goal speaks of have one. Loops that keep nothing write nothing; peers with a store use it as it is shipped, with
+whatever syncing it does. `kB written` counts the pages that the kernel sent to the disk;
 over the few turns at 10 and 5,000 messages it moves with whether a checkpoint fell among them. Memory is the growth of
 the resident set, so small values are noise. The cold start is `finclaw ask` for us, whose answer comes from the
 offline assistant, because that is what a new user gets; over OpenAI and for the others it is import plus first answer.
@@ -103,7 +104,7 @@ def _table(rounds: Rounds) -> list[str]:
     head = ["| peer |" + "".join(f" {title} |" for title, _, _ in COLUMNS), "|---|" + "--:|" * len(COLUMNS)]
     for name, entry in PEERS.items():
         if name in rounds:
-            cells = (shown(median(rounds, name, kind, path)) for _, kind, path in COLUMNS)
+            cells = (shown(middle(rounds, name, kind, path)) for _, kind, path in COLUMNS)
             head.append(f"| {entry.title} |" + "".join(f" {cell} |" for cell in cells))
     return head
 
@@ -113,7 +114,7 @@ def plot(rounds: Rounds) -> str:
     rows = [
         (entry.title.replace("*", "").split(",")[0], value, kinds.get(name, ""))
         for name, entry in PEERS.items()
-        if name in rounds and (value := median(rounds, name, "speed", "plain_8.cpu_ms"))
+        if name in rounds and (value := middle(rounds, name, "slices", "plain_8.cpu_ms"))
     ]
     return bars("CPU of a plain streamed turn, 8 in flight (log scale; less is better)", rows, "ms")
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.run [quick] [--uvloop] [--peers finclaw,anthropic-sdk] [--rounds 3]
 
-Rounds are interleaved and every other one runs backwards, so that whatever else the machine does meets all alike.
+Rounds are interleaved and every other one runs backwards, so that whatever else the machine does meets all alike. Turns
+that are compared as ratios are measured in short slices (benchmarks/slices.py).
 """
 
 import argparse
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,15 +29,18 @@ from benchmarks.envs import Environment, environment
 from benchmarks.figures import BLOCKS, Block, figures, shown, times, verdict
 from benchmarks.meter import measure_slowness
 from benchmarks.peers import JUDGED, OURS, PEERS, REFERENCE
+from benchmarks.slices import SLICES, SliceFailed, SliceProcess
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "benchmarks" / "out"
-LONGEST = {"alone": 300, "speed": 900, "memory": 300, "cold": 60}
+LONGEST = {"speed": 900, "memory": 300, "cold": 60}
 """Seconds after which a measure is given up and reported as such."""
 CLOSEST = (OURS, REFERENCE)
 """Of all peers the two that are nearest to each other: `quick` measures them twice, for their ratios decide."""
-ALONE_ROUNDS = 6
-"""Of one turn at a time. On a slow machine the figure of one round is up to half as much again as that of the next."""
+ROTATIONS = 24
+"""Of slices. Half of the ratios of single neighbours lie within a tenth of their median."""
+FEW_ROTATIONS = 4
+"""For peers that are far from any goal."""
 
 
 @dataclass
@@ -66,10 +71,54 @@ class Run:
         else:
             self.results[peer][what].append(result)
 
+    def measure_slices(self, peers: Sequence[str], again: Collection[str]) -> None:
+        """All peers at once, one of them working at a time. `again`: who takes part to the end."""
+        with ExitStack() as stack:
+            processes = dict[str, SliceProcess]()
+            for peer in peers:
+                if peer not in self.missing:
+                    with self._noting_failure(peer):
+                        env = {**os.environ, **self._env()}
+                        process = SliceProcess(self._command(peer, "slices"), ROOT, env, OUT)
+                        processes[peer] = stack.enter_context(process)
+            for number in range(ROTATIONS):
+                present = [each for each in processes if number < FEW_ROTATIONS or each in again]
+                present = [each for each in present if each not in self.missing]
+                self._rotate(processes, present if number % 2 == 0 else present[::-1])
+                print("." if number + 1 < ROTATIONS else " done", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+
+    def _rotate(self, processes: Mapping[str, SliceProcess], order: Sequence[str]) -> None:
+        results: dict[str, dict[str, Any]] = {peer: {} for peer in order}
+        for name in SLICES:
+            self.slowness.append(measure_slowness())
+            for peer in order:
+                if peer not in self.missing:
+                    with self._noting_failure(peer):
+                        results[peer][name] = processes[peer].measure(name)
+        for peer, result in results.items():
+            if peer not in self.missing:
+                self.results[peer]["slices"].append(result)
+
+    @contextmanager
+    def _noting_failure(self, peer: str) -> Generator[None]:
+        try:
+            yield
+        except SliceFailed as error:
+            mock.Mock(self.url).pace()
+            self.missing[peer] = f"slices: {error}"
+            print(f"bench: {peer} is missing from here on: {self.missing[peer]}", file=sys.stderr)
+
+    def _command(self, peer: str, what: str) -> list[str]:
+        return [str(self.environments[peer].python), "-m", "benchmarks.child", peer, what, str(int(self.quick))]
+
+    def _env(self) -> dict[str, str]:
+        return {"BENCH_MOCK": self.url, "BENCH_UVLOOP": "1" * self.uvloop}
+
     def _child(self, peer: str, what: str) -> dict[str, Any]:
-        command = [str(self.environments[peer].python), "-m", "benchmarks.child", peer, what, str(int(self.quick))]
+        command = self._command(peer, what)
         with tempfile.TemporaryDirectory(dir=OUT, prefix="data-") as data:
-            env = {**os.environ, "BENCH_MOCK": self.url, "BENCH_DATA": data, "BENCH_UVLOOP": "1" * self.uvloop}
+            env = {**os.environ, **self._env(), "BENCH_DATA": data}
             try:
                 done = subprocess.run(
                     command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LONGEST[what], check=False
@@ -98,6 +147,8 @@ def _ask_cold() -> dict[str, Any]:
 
 def rounds(run: Run, peers: Sequence[str], count: int, again: Collection[str]) -> None:
     """`again`: who is measured in every round, and not in the first alone."""
+    print("bench: slices of turns in rotation ", end="", file=sys.stderr, flush=True)
+    run.measure_slices(peers, again)
     for number in range(count):
         now = [peer for peer in peers if number == 0 or peer in again]
         order = now if number % 2 == 0 else now[::-1]
@@ -105,11 +156,6 @@ def rounds(run: Run, peers: Sequence[str], count: int, again: Collection[str]) -
         for what in ("speed", "cold"):
             for peer in order:
                 run.measure(peer, what)
-    print("bench: one turn at a time …", file=sys.stderr)
-    for number in range(ALONE_ROUNDS):
-        now = [peer for peer in peers if number == 0 or peer in again]
-        for peer in now if number % 2 == 0 else now[::-1]:
-            run.measure(peer, "alone")
     print("bench: memory …", file=sys.stderr)
     for peer in peers:
         run.measure(peer, "memory")

@@ -1,12 +1,16 @@
 """The figures of a run: what `latest.json` promises to whoever reads it."""
 
+import os
+import sys
 import xml.etree.ElementTree as xml
+from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.figures import BLOCKS, PLANS, Goal, figures, read_value, shown, times, verdict
 from benchmarks.page import page, plot
 from benchmarks.peers import AGENTS, JUDGED, OURS, OURS_OPENAI, PEERS, REFERENCE, REFERENCE_OPENAI
+from benchmarks.slices import SLICES, SliceFailed, SliceProcess
 
 PROMISED = {
     "cpu_plain",
@@ -40,13 +44,13 @@ PROMISED = {
 
 def rounds(scale: float) -> dict[str, list[dict[str, Any]]]:
     turn = {"cpu_ms": 2 * scale, "turns_per_s": 100.0, "written_kb": 10.0}
-    speed: dict[str, Any] = {
-        f"{kind}_{at_once}": turn for kind in ("plain", "tool", "first", "paced") for at_once in (1, 8, 64)
-    }
+    speed: dict[str, Any] = {"plain_64": turn}
+    slices = dict.fromkeys(SLICES, turn)
     turn["sent_kb"] = 1500.0
     speed |= {f"{kind}_10": turn for kind in ("history", "evicted")}
     speed |= {f"{kind}_5000": {**turn, "cpu_ms": 2 * scale + 4.99} for kind in ("history", "evicted")}
     return {
+        "slices": [slices, slices],
         "speed": [speed, speed, speed],
         "cold": [{"cpu_ms": 200.0, "rss_mb": 40.0}],
         "memory": [{"kb_idle_session": 3.0, "kb_in_flight": 30.0, "files_a_session": 0.0}],
@@ -91,9 +95,32 @@ def test_the_same_is_wanted_over_both_protocols() -> None:
     assert all(plan.goal == wanted[plan.figure.removeprefix("openai_")] for plan in openai.plans)
 
 
+def plain_slices(*values: float) -> dict[str, list[dict[str, Any]]]:
+    return {"slices": [{"plain_8": {"cpu_ms": value}, "plain_1": {"written_kb": value}} for value in values]}
+
+
 def test_the_middle_of_the_rounds_counts() -> None:
-    speed = [{"plain_8": {"cpu_ms": value}} for value in (9.0, 1.0, 2.0)]
-    assert next(row["ours"] for row in figures({OURS: {"speed": speed}}) if row["figure"] == "cpu_plain") == 2.0
+    by_name = {row["figure"]: row for row in figures({OURS: plain_slices(9.0, 1.0, 2.0)})}
+    assert by_name["cpu_plain"]["ours"] == 2.0
+
+
+def test_slices_are_compared_with_their_neighbours() -> None:
+    """A machine that is four times as slow in the second rotation does not move the ratio, only the medians."""
+    by_name = {
+        row["figure"]: row
+        for row in figures({OURS: plain_slices(1.0, 4.0, 4.0), REFERENCE: plain_slices(2.0, 8.0, 2.0)})
+    }
+    assert by_name["cpu_plain"] == {"figure": "cpu_plain", "ours": 4.0, "reference": 2.0, "ratio": 0.5, "unit": "ms"}
+
+
+def test_a_peer_that_took_part_in_fewer_rotations_is_compared_over_those() -> None:
+    rows = figures({OURS_OPENAI: plain_slices(1.0, 1.0, 9.0), AGENTS: plain_slices(10.0, 10.0)})
+    assert next(row["ratio"] for row in rows if row["figure"] == "agents_cpu_plain") == 0.1
+
+
+def test_what_is_written_in_few_slices_counts_for_all() -> None:
+    by_name = {row["figure"]: row for row in figures({OURS: plain_slices(0.0, 0.0, 9.0)})}
+    assert by_name["kb_written_alone"]["ours"] == 3.0
 
 
 def test_what_was_not_measured_is_said_and_not_made_up() -> None:
@@ -163,3 +190,24 @@ def test_the_plot_is_a_picture_with_a_bar_for_each() -> None:
 
 def test_everybody_a_goal_speaks_of_is_measured_in_every_round() -> None:
     assert {peer for block in BLOCKS for peer in (block.ours, block.reference)} <= set(JUDGED) <= set(PEERS)
+
+
+# ── a peer's process ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def start(tmp_path: Path, program: str) -> SliceProcess:
+    return SliceProcess([sys.executable, "-c", program], tmp_path, os.environ, tmp_path)
+
+
+def test_a_process_measures_what_it_is_asked_for(tmp_path: Path) -> None:
+    program = "import sys\nprint('ready', flush=True)\nfor each in sys.stdin: print('{\"cpu_ms\": 2}', flush=True)"
+    with start(tmp_path, program) as process:
+        assert process.measure("plain_8") == process.measure("tool_8") == {"cpu_ms": 2}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("program", ["raise SystemExit('no such package')", "print('ready'); exit('no such package')"])
+def test_a_process_that_ends_says_why(tmp_path: Path, program: str) -> None:
+    with pytest.raises(SliceFailed, match="no such package"), start(tmp_path, program) as process:
+        process.measure("plain_8")
+    assert list(tmp_path.iterdir()) == []
