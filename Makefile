@@ -71,7 +71,7 @@ opinion: ## a mock model server by others, and a real PostgreSQL (needs node 20.
 	@npm ci --prefix build/aimock --ignore-scripts --no-audit --no-fund --loglevel=error
 	@$(pytest) tests/second_opinion -m "aimock or postgres" $(ARGS)
 
-bench: ## speed beside SDKs and peers      (BENCH=quick: within three minutes)
+bench: ## speed beside SDKs and peers      (BENCH=quick: about eight minutes)
 	@scripts/venv run
 	@$(bin)/python -m compileall -q src benchmarks  # as the peers' packages are, which pip installs
 	@$(bin)/python -m benchmarks.run $(BENCH) $(ARGS)

@@ -29,7 +29,7 @@ from benchmarks.envs import Environment, environment
 from benchmarks.figures import BLOCKS, Block, figures, shown, times, verdict
 from benchmarks.meter import measure_slowness
 from benchmarks.peers import JUDGED, OURS, PEERS, REFERENCE
-from benchmarks.slices import SLICES, SliceFailed, SliceProcess
+from benchmarks.slices import PHASES, SliceFailed, SliceProcess
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "benchmarks" / "out"
@@ -81,24 +81,20 @@ class Run:
                         env = {**os.environ, **self._env()}
                         process = SliceProcess(self._command(peer, "slices"), ROOT, env, OUT)
                         processes[peer] = stack.enter_context(process)
-            for number in range(ROTATIONS):
-                present = [each for each in processes if number < FEW_ROTATIONS or each in again]
-                present = [each for each in present if each not in self.missing]
-                self._rotate(processes, present if number % 2 == 0 else present[::-1])
-                print("." if number + 1 < ROTATIONS else " done", end="", file=sys.stderr, flush=True)
+            for names in PHASES:
+                for number in range(ROTATIONS):
+                    present = [each for each in processes if number < FEW_ROTATIONS or each in again]
+                    self._rotate(processes, present if number % 2 == 0 else present[::-1], names)
+                    print(".", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
 
-    def _rotate(self, processes: Mapping[str, SliceProcess], order: Sequence[str]) -> None:
-        results: dict[str, dict[str, Any]] = {peer: {} for peer in order}
-        for name in SLICES:
+    def _rotate(self, processes: Mapping[str, SliceProcess], order: Sequence[str], names: Sequence[str]) -> None:
+        for name in names:
             self.slowness.append(measure_slowness())
             for peer in order:
                 if peer not in self.missing:
                     with self._noting_failure(peer):
-                        results[peer][name] = processes[peer].measure(name)
-        for peer, result in results.items():
-            if peer not in self.missing:
-                self.results[peer]["slices"].append(result)
+                        self.results[peer]["slices"].append({name: processes[peer].measure(name)})
 
     @contextmanager
     def _noting_failure(self, peer: str) -> Generator[None]:

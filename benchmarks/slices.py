@@ -34,6 +34,8 @@ SLICES: Final = {
     "first_1": Slice(1, 4),
     "paced_64": Slice(64, 64),
 }
+PHASES: Final = (tuple(name for name in SLICES if not name.endswith("_64")), ("paced_64",))
+"""Sixty-four turns at once come last: some peers keep as many connections, and search them with every later request."""
 
 
 class SliceFailed(Exception):
