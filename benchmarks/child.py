@@ -162,7 +162,7 @@ async def measure_slice(bench: Bench, name: str) -> Result:
 
 
 async def speed(bench: Bench) -> Result:
-    await turns(bench, "warm", PLAIN, 8, 80)
+    await turns(bench, "warm", PLAIN, 8, bench.enough(80, 8))
     await turns(bench, "warm_64", PLAIN, 64, 64)
     result = {"plain_64": await turns(bench, "plain_64", PLAIN, 64, bench.enough(768, 64))}
     for length in (10, 5000):
@@ -229,10 +229,6 @@ async def set_up(name: str, quick: bool) -> Bench:
     return bench
 
 
-def measure(runner: asyncio.Runner, bench: Bench, what: str) -> None:
-    print(json.dumps(runner.run(MEASURES[what](bench))), flush=True)
-
-
 def measure_slices(runner: asyncio.Runner, bench: Bench) -> None:
     """The event loop stands still between two slices: what a peer does beside its turns costs the others nothing."""
     for text in (PLAIN, TOOL):
@@ -250,7 +246,7 @@ def main() -> None:
     if what == "slices":
         measure_slices(runner, bench)
     else:
-        measure(runner, bench, what)
+        print(json.dumps(runner.run(MEASURES[what](bench))), flush=True)
     runner.run(bench.peer.close())
     os._exit(0)  # some peers leave threads behind that would be waited for
 

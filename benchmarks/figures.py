@@ -129,7 +129,7 @@ BLOCKS = (
 PLANS = [plan for block in BLOCKS for plan in block.plans]
 
 
-def middle(rounds: Rounds, peer: str, kind: str, path: str) -> float | None:
+def summarize_rounds(rounds: Rounds, peer: str, kind: str, path: str) -> float | None:
     """The median of the rounds. What is written is their mean: a checkpoint falls into few of them, for all."""
     values = _values(rounds, peer, kind, path)
     if not values:
@@ -137,13 +137,13 @@ def middle(rounds: Rounds, peer: str, kind: str, path: str) -> float | None:
     return statistics.fmean(values) if path.endswith("written_kb") else statistics.median(values)
 
 
-def middle_ratio(rounds: Rounds, ours: str, reference: str, kind: str, path: str) -> float | None:
+def compare_rounds(rounds: Rounds, ours: str, reference: str, kind: str, path: str) -> float | None:
     """Of slices the median of the ratios of neighbours, of all else the ratio of the medians."""
     if kind == "slices":
         pairs = zip(_values(rounds, ours, kind, path), _values(rounds, reference, kind, path), strict=False)
         ratios = [one / other for one, other in pairs if other]
         return statistics.median(ratios) if ratios else None
-    one, other = middle(rounds, ours, kind, path), middle(rounds, reference, kind, path)
+    one, other = summarize_rounds(rounds, ours, kind, path), summarize_rounds(rounds, reference, kind, path)
     return one / other if one is not None and other else None
 
 
@@ -173,9 +173,9 @@ def figures(rounds: Rounds) -> list[dict[str, Any]]:
 def _row(block: Block, plan: Plan, rounds: Rounds) -> dict[str, Any]:
     return {
         "figure": plan.figure,
-        "ours": _round(middle(rounds, block.ours, plan.kind, plan.path)),
-        "reference": _round(middle(rounds, block.reference, plan.kind, plan.path)),
-        "ratio": _round(middle_ratio(rounds, block.ours, block.reference, plan.kind, plan.path)),
+        "ours": _round(summarize_rounds(rounds, block.ours, plan.kind, plan.path)),
+        "reference": _round(summarize_rounds(rounds, block.reference, plan.kind, plan.path)),
+        "ratio": _round(compare_rounds(rounds, block.ours, block.reference, plan.kind, plan.path)),
         "unit": plan.unit,
     }
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import BLOCKS, Block, Rounds, middle, shown, times, verdict
+from benchmarks.figures import BLOCKS, Block, Rounds, shown, summarize_rounds, times, verdict
 from benchmarks.peers import PEERS
 from benchmarks.plot import bars
 
@@ -104,7 +104,7 @@ def _table(rounds: Rounds) -> list[str]:
     head = ["| peer |" + "".join(f" {title} |" for title, _, _ in COLUMNS), "|---|" + "--:|" * len(COLUMNS)]
     for name, entry in PEERS.items():
         if name in rounds:
-            cells = (shown(middle(rounds, name, kind, path)) for _, kind, path in COLUMNS)
+            cells = (shown(summarize_rounds(rounds, name, kind, path)) for _, kind, path in COLUMNS)
             head.append(f"| {entry.title} |" + "".join(f" {cell} |" for cell in cells))
     return head
 
@@ -114,7 +114,7 @@ def plot(rounds: Rounds) -> str:
     rows = [
         (entry.title.replace("*", "").split(",")[0], value, kinds.get(name, ""))
         for name, entry in PEERS.items()
-        if name in rounds and (value := middle(rounds, name, "slices", "plain_8.cpu_ms"))
+        if name in rounds and (value := summarize_rounds(rounds, name, "slices", "plain_8.cpu_ms"))
     ]
     return bars("CPU of a plain streamed turn, 8 in flight (log scale; less is better)", rows, "ms")
 

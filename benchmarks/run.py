@@ -77,7 +77,7 @@ class Run:
             processes = dict[str, SliceProcess]()
             for peer in peers:
                 if peer not in self.missing:
-                    with self._noting_failure(peer):
+                    with self._report_failure(peer):
                         env = {**os.environ, **self._env()}
                         process = SliceProcess(self._command(peer, "slices"), ROOT, env, OUT)
                         processes[peer] = stack.enter_context(process)
@@ -93,11 +93,11 @@ class Run:
             self.slowness.append(measure_slowness())
             for peer in order:
                 if peer not in self.missing:
-                    with self._noting_failure(peer):
+                    with self._report_failure(peer):
                         self.results[peer]["slices"].append({name: processes[peer].measure(name)})
 
     @contextmanager
-    def _noting_failure(self, peer: str) -> Generator[None]:
+    def _report_failure(self, peer: str) -> Generator[None]:
         try:
             yield
         except SliceFailed as error:

@@ -35,7 +35,7 @@ SLICES: Final = {
     "paced_64": Slice(64, 64),
 }
 PHASES: Final = (tuple(name for name in SLICES if not name.endswith("_64")), ("paced_64",))
-"""Sixty-four turns at once come last: some peers keep as many connections, and search them with every later request."""
+"""Sixty-four turns at once come last: with the connections that they leave open, later turns of the SDKs cost more."""
 
 
 class SliceFailed(Exception):
