@@ -1,8 +1,5 @@
 """Exceptions from the caps of `test_sizes.py`. The lists only shrink: `python -m tests.house.sizes`."""
 
-LONG_MODULES: frozenset[str] = frozenset()
-FULL_DIRECTORIES: frozenset[str] = frozenset()
-LARGE_STATES: frozenset[str] = frozenset()
 CRUMBS: frozenset[str] = frozenset()
 DOUBLED_CLASSES: frozenset[str] = frozenset()
 INNER_IMPORTS: frozenset[str] = frozenset()

@@ -14,20 +14,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = ROOT / "src" / "finclaw"
 
-LONGEST_MODULE: Final = 350
-LONGEST_DECLARATIONS: Final = 500
-DECLARATIONS: Final = frozenset(
-    {"src/finclaw/kernel/event.py", "src/finclaw/kernel/port.py", "src/finclaw/kernel/store_port.py"}
-)
-"""Modules of pure declarations: one finds a name in them, and reads no further."""
-MOST_MODULES: Final = 25
-KERNEL: Final = 3_600
-MOST_FIELDS: Final = 20
 SHORTEST_ALONE: Final = 40
-VOCABULARY: Final = 45
-
-STATE_OBJECT: Final = re.compile(r"(Context|State|Turn|Step|Call|Run|Walk)$|^Running")
-"""What a context or state object is called. A record that is stored, or a table of texts, may have more fields."""
 REASON: Final = re.compile(r"# noqa: PLC0415 +.*(start|cold|\bms\b|optional|extra|import)", re.IGNORECASE)
 """Beside an import inside a function: that it is optional, or which start-up figure fails without it."""
 
@@ -74,61 +61,6 @@ def modules() -> tuple[Module, ...]:
 # ── what breaks a cap, each by a name that an exception can be made for ─────────────────────────────────────
 
 
-def long_modules() -> set[str]:
-    most = {path: LONGEST_DECLARATIONS for path in DECLARATIONS}
-    return {each.shown for each in modules() if each.lines > most.get(each.shown, LONGEST_MODULE)}
-
-
-def full_directories() -> set[str]:
-    held = Counter(each.path.parent for each in modules() if not each.is_package)
-    return {str(place.relative_to(ROOT)) for place, number in held.items() if number > MOST_MODULES}
-
-
-def kernel_lines() -> int:
-    return sum(each.lines for each in modules() if each.path.is_relative_to(SOURCE / "kernel"))
-
-
-def own_fields(node: ast.ClassDef) -> set[str]:
-    """Declared in the body, or set in `__init__`."""
-    declared = {
-        each.target.id
-        for each in node.body
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-        if "ClassVar" not in ast.unparse(each.annotation)
-    }
-    made = {
-        target.attr.lstrip("_")
-        for each in node.body
-        if isinstance(each, ast.FunctionDef) and each.name == "__init__"
-        for statement in ast.walk(each)
-        if isinstance(statement, ast.Assign | ast.AnnAssign)
-        for assigned in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
-        for target in (assigned.elts if isinstance(assigned, ast.Tuple) else [assigned])
-        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
-    }
-    return declared | made
-
-
-@cache
-def classes() -> dict[str, ast.ClassDef]:
-    return {node.name: node for each in modules() for node in each.classes}
-
-
-def all_fields(node: ast.ClassDef) -> set[str]:
-    """With those of the classes of ours that it inherits from."""
-    bases = (classes().get(ast.unparse(base).split("[")[0].split(".")[-1]) for base in node.bases)
-    return own_fields(node).union(*(all_fields(base) for base in bases if base is not None and base is not node))
-
-
-def large_states() -> set[str]:
-    return {
-        f"{each.shown}:{node.name}"
-        for each in modules()
-        for node in each.classes
-        if STATE_OBJECT.search(node.name) and len(all_fields(node)) > MOST_FIELDS
-    }
-
-
 def crumbs() -> set[str]:
     """Modules so short that a reader opens two files for one idea."""
     importers: defaultdict[str, set[Module]] = defaultdict(set)
@@ -153,13 +85,6 @@ def _imported(module: Module) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found
-
-
-def vocabulary_rows() -> int:
-    """Rows of all tables but for their heads and rules."""
-    lines = (ROOT / "docs" / "vocabulary.md").read_text(encoding="utf-8").splitlines()
-    rules = sum(bool(re.fullmatch(r"\|[\s|:-]+\|", line)) for line in lines)
-    return sum(line.startswith("|") for line in lines) - 2 * rules
 
 
 def doubled_classes() -> set[str]:
@@ -217,9 +142,6 @@ def count_test_imports() -> set[str]:
 
 
 CAPS: Final = {
-    "LONG_MODULES": long_modules,
-    "FULL_DIRECTORIES": full_directories,
-    "LARGE_STATES": large_states,
     "CRUMBS": crumbs,
     "DOUBLED_CLASSES": doubled_classes,
     "INNER_IMPORTS": inner_imports,
