@@ -133,7 +133,7 @@ class App(RecordService):
         self.pipeline = Pipeline(
             settings.pipeline, stages, registrar.layers("message"), store, lanes, channels, clock, emit
         )
-        self._engine = LocalEngine(self.pipeline, lanes, emit, debounce)
+        self._engine = LocalEngine(self.pipeline, lanes, emit, clock, debounce)
         self._stops = SessionStops(store, self.pipeline, self._engine, self._sender, clock)
         self._undo = TurnUndo(store, self.pipeline, stages.dispatch.claim, self.accept, self._sender, clock)
         self.pipeline.revise = Revisions(store, self._engine, self._stops).apply

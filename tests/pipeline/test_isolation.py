@@ -1,135 +1,230 @@
-"""Messages on the road together, and one that must be alone there: nobody beside it, nobody waits for ever."""
+"""The crash isolation and the lanes together: exclusive messages run alone, and every message gets through."""
 
 import asyncio
 import random
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machine import examples
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
-from finclaw.pipeline.crash_recovery.isolation import CrashIsolation
+from finclaw.pipeline.crash_recovery.isolation import CrashIsolation, Entry
 from finclaw.sessions.lane import Lanes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Kind = Literal["shared", "suspect", "exclusive"]
+MOST_STEPS = 2_000
+"""Steps of the event loop after which a model run that has not ended counts as a deadlock."""
 
 
 def message(session: str, ticket: int) -> Accepted:
     return Accepted(id=f"{session}{ticket}", session=session, ticket=ticket, inbound=Inbound(text=""), accepted_at=NOW)
 
 
-class Road:
-    """Walks messages through a isolation and their lanes, and notes who was there with whom."""
+class Model:
+    """Messages that enter the isolation, run their first stages, wait for their lane and run their turn."""
 
     def __init__(self) -> None:
         self.isolation = CrashIsolation()
         self.lanes = Lanes()
-        self.running: set[str] = set()
-        self.beside: dict[str, set[str]] = {}
-        self.done: list[str] = []
+        self.active: dict[str, Kind] = {}
+        self.overlaps: set[tuple[str, str]] = set()
+        self.turns: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.suspended: set[str] = set()
+        self.has_turn: set[str] = set()
 
-    def walk(self, accepted: Accepted, steps: int = 1, *, alone: bool = False) -> "asyncio.Task[None]":
-        self.lanes.expect(accepted.session, accepted.ticket)
-        room = self.isolation.exclusive(accepted) if alone else self.isolation.shared(accepted)
-        return asyncio.create_task(self._walk(accepted, room, steps))
+    def submit(self, accepted: Accepted, kind: Kind, *, first: int = 1, turn: int = 1) -> "asyncio.Task[None]":
+        self.lanes.expect(accepted.session, accepted.ticket, accepted)
+        task = asyncio.create_task(self._run(accepted, kind, first, turn))
+        self.tasks[accepted.id] = task
+        task.add_done_callback(lambda _: self._leave(accepted))  # also of one that was cancelled before it began
+        return task
 
-    async def _walk(self, accepted: Accepted, room: AbstractAsyncContextManager[None], steps: int) -> None:
-        try:
-            async with room:
-                await self.lanes.turn_of(accepted.session, accepted.ticket)
-                await self._run(accepted.id, steps)
-        finally:
+    def _leave(self, accepted: Accepted) -> None:
+        if accepted.id not in self.suspended:
             self.lanes.leave(accepted.session, accepted.ticket)
 
-    async def _run(self, name: str, steps: int) -> None:
-        self.running.add(name)
-        try:
+    async def edit(self, accepted: Accepted, kind: Kind) -> None:
+        """Take a waiting message out and submit it again, as an edit of it does."""
+        task = self.tasks[accepted.id]
+        if task.done() or accepted.id in self.has_turn:
+            return
+        self.suspended.add(accepted.id)
+        task.cancel()
+        await asyncio.wait([task])
+        await asyncio.sleep(0)  # its callback has run
+        self.suspended.discard(accepted.id)
+        self.submit(accepted, kind)
+
+    async def _run(self, accepted: Accepted, kind: Kind, first: int, turn: int) -> None:
+        async with self._enter(kind) as entry:
+            await self._work(accepted.id, kind, first)
+            async with entry.released():
+                await self.lanes.turn_of(accepted.session, accepted.ticket)
+            self.has_turn.add(accepted.id)
+            await self._work(accepted.id, kind, turn)
+            self.turns.append(accepted.id)
+
+    def _enter(self, kind: Kind) -> Entry:
+        makers = {
+            "shared": self.isolation.shared,
+            "suspect": self.isolation.one_at_a_time,
+            "exclusive": self.isolation.exclusive,
+        }
+        return makers[kind]()
+
+    async def _work(self, name: str, kind: Kind, steps: int) -> None:
+        with self._activity(name, kind):
             for _ in range(steps):
-                for each in self.running:
-                    self.beside.setdefault(each, set()).update(self.running - {each})
                 await asyncio.sleep(0)
-            self.done.append(name)
+
+    @contextmanager
+    def _activity(self, name: str, kind: Kind) -> Generator[None]:
+        for other, other_kind in self.active.items():
+            if "exclusive" in (kind, other_kind) or kind == other_kind == "suspect":
+                self.overlaps.add((name, other))
+        self.active[name] = kind
+        try:
+            yield
         finally:
-            self.running.remove(name)
+            del self.active[name]
+
+    async def drain(self) -> None:
+        for _ in range(MOST_STEPS):
+            if all(task.done() for task in self.tasks.values()):
+                return
+            await asyncio.sleep(0)
+        waiting = [name for name, task in self.tasks.items() if not task.done()]
+        pytest.fail(f"deadlock: {waiting} wait, {list(self.active)} run")
 
 
-async def test_who_wants_to_be_alone_waits_and_is_waited_for() -> None:
-    road = Road()
-    walks = [road.walk(message("a", 1), 5), road.walk(message("b", 1), 3, alone=True), road.walk(message("c", 1), 1)]
-    await asyncio.gather(*walks)
-    assert road.done == ["a1", "b1", "c1"]
-    assert not road.beside["b1"]
+async def test_exclusive_message_waits_for_those_inside_and_keeps_later_ones_out() -> None:
+    model = Model()
+    model.submit(message("a", 1), "shared", turn=5)
+    model.submit(message("b", 1), "exclusive", turn=3)
+    model.submit(message("c", 1), "shared")
+    await model.drain()
+    assert not model.overlaps
+    assert set(model.turns) == {"a1", "b1", "c1"}
 
 
-async def test_others_go_side_by_side_as_ever() -> None:
-    road = Road()
-    await asyncio.gather(*(road.walk(message(session, 1), 3) for session in "abc"))
-    assert road.beside["b1"] == {"a1", "c1"}
-
-
-async def test_whoever_stands_before_it_in_its_session_passes() -> None:
-    """Else it would wait for its turn, and its turn for it."""
-    road = Road()
-    for ticket in (3, 7):  # as a start makes all of them known before anything moves
-        road.lanes.expect("a", ticket)
-    later = road.walk(message("a", 7), 2, alone=True)
+async def test_shared_messages_run_side_by_side() -> None:
+    model = Model()
+    for session in "abc":
+        model.submit(message(session, 1), "shared", first=3)
     await asyncio.sleep(0)
-    walks = [road.walk(message("b", 1)), road.walk(message("a", 8)), road.walk(message("a", 3), 4), later]
-    async with asyncio.timeout(60):
-        await asyncio.gather(*walks)
-    assert road.done[:2] == ["a3", "a7"]
-    assert not road.beside["a7"]
+    await asyncio.sleep(0)
+    assert set(model.active) == {"a1", "b1", "c1"}
+    await model.drain()
 
 
-@pytest.mark.parametrize("who", ["the one inside", "the one alone", "the next to be alone", "one who waits"])
-async def test_whoever_is_cancelled_holds_nobody_up(who: str) -> None:
-    road = Road()
-    walks = {
-        "the one inside": road.walk(message("a", 1), 1_000_000_000),
-        "the one alone": road.walk(message("b", 1), 3, alone=True),
-        "the next to be alone": road.walk(message("c", 1), 3, alone=True),
-        "one who waits": road.walk(message("d", 1)),
+async def test_exclusive_message_lets_earlier_ones_of_its_session_pass() -> None:
+    model = Model()
+    for ticket in (3, 7):  # as a start makes all of them known before anything moves
+        model.lanes.expect("a", ticket)
+    model.submit(message("a", 7), "exclusive")
+    await asyncio.sleep(0)
+    model.submit(message("b", 1), "shared")
+    model.submit(message("a", 3), "shared", turn=4)
+    await model.drain()
+    assert not model.overlaps
+    assert [name for name in model.turns if name.startswith("a")] == ["a3", "a7"]
+
+
+@pytest.mark.parametrize("cancelled", ["the one inside", "the exclusive one", "the next exclusive one", "one outside"])
+async def test_cancelled_message_blocks_nobody(cancelled: str) -> None:
+    model = Model()
+    tasks = {
+        "the one inside": model.submit(message("a", 1), "shared", first=1_000_000_000),
+        "the exclusive one": model.submit(message("b", 1), "exclusive", turn=3),
+        "the next exclusive one": model.submit(message("c", 1), "exclusive", turn=3),
+        "one outside": model.submit(message("d", 1), "shared"),
     }
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    walks[who].cancel()
+    tasks[cancelled].cancel()
     await asyncio.sleep(0)
-    walks["the one inside"].cancel()
-    async with asyncio.timeout(60):
-        await asyncio.gather(*walks.values(), return_exceptions=True)
-    left = [name for name in walks if name not in (who, "the one inside")]
-    assert [walks[name].cancelled() for name in left] == [False] * len(left)
-    await road.walk(message("e", 1))
-    assert road.done[-1] == "e1"
+    tasks["the one inside"].cancel()
+    await model.drain()
+    ended = [name for name in tasks if not tasks[name].cancelled()]
+    assert ended == [name for name in tasks if name not in (cancelled, "the one inside")]
+    model.submit(message("e", 1), "exclusive")
+    await model.drain()
+    assert model.turns[-1] == "e1"
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 4), st.booleans()), min_size=1, max_size=14),
-    st.randoms(use_true_random=False),
-)
-def test_nobody_is_ever_beside_one_that_is_alone_and_all_get_through(
-    wishes: list[tuple[str, int, bool]], dice: random.Random
+async def test_giving_up_exclusivity_lets_everybody_in() -> None:
+    model = Model()
+    model.submit(message("a", 1), "shared", first=1_000_000_000)
+    model.submit(message("b", 1), "exclusive")
+    model.submit(message("c", 1), "shared")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert model.turns == []
+    model.isolation.give_up_exclusivity()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert sorted(model.turns) == ["b1", "c1"]
+    assert model.isolation.is_open
+    model.tasks["a1"].cancel()
+    await model.drain()
+    model.overlaps.clear()
+    model.submit(message("d", 1), "exclusive", turn=3)
+    model.submit(message("e", 1), "shared")
+    await model.drain()
+    assert not model.overlaps
+
+
+SHARES: tuple[Kind, ...] = ("shared", "shared", "suspect", "exclusive")
+KINDS = st.sampled_from(SHARES)
+MESSAGES = st.lists(st.tuples(st.sampled_from("abcd"), KINDS, st.integers(1, 4)), min_size=1, max_size=16)
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(MESSAGES, st.randoms(use_true_random=False))
+def test_no_order_of_events_deadlocks_or_breaks_exclusivity(
+    planned: list[tuple[str, Kind, int]], dice: random.Random
 ) -> None:
-    """In order of session and ticket, as a start takes them up; whoever comes later comes at any time."""
+    """Random sessions, tickets, arrivals, edits and stops, of messages that a crash left and of new ones."""
 
-    async def walk() -> Road:
-        road = Road()
-        ordered = sorted(wishes, key=lambda each: each[0])
-        walks: list[asyncio.Task[None]] = []
-        for ticket, (session, steps, alone) in enumerate(ordered, start=1):
-            walks.append(road.walk(message(session, ticket), steps + 1, alone=alone))
-        for ticket in range(100, 104):
+    async def run() -> Model:
+        model = Model()
+        messages = [message(session, ticket) for ticket, (session, _, _) in enumerate(planned, start=1)]
+        kinds: dict[str, Kind] = {accepted.id: kind for accepted, (_, kind, _) in zip(messages, planned, strict=True)}
+        work = {accepted.id: steps for accepted, (_, _, steps) in zip(messages, planned, strict=True)}
+        recovered = messages[: dice.randrange(len(messages) + 1)]
+        stopped = set[str]()
+        for accepted in recovered:
+            model.lanes.expect(accepted.session, accepted.ticket, accepted)
+        for accepted in sorted(recovered, key=lambda each: each.session):
+            model.submit(accepted, kinds[accepted.id], first=work[accepted.id], turn=work[accepted.id])
+        for accepted in messages[len(recovered) :]:
+            model.submit(accepted, "shared", first=work[accepted.id], turn=work[accepted.id])
+        for _ in range(len(messages)):
             for _ in range(dice.randrange(6)):
                 await asyncio.sleep(0)
-            walks.append(road.walk(message(dice.choice("abcd"), ticket), dice.randrange(1, 4)))
-        async with asyncio.timeout(60):
-            await asyncio.gather(*walks)
-        for ticket, (session, _, alone) in enumerate(ordered, start=1):
-            assert not (alone and road.beside[f"{session}{ticket}"])
-        return road
+            target = dice.choice(messages)
+            match dice.randrange(3):
+                case 0 if target.id not in stopped:
+                    await model.edit(target, kinds[target.id])
+                case 1:
+                    stopped.add(target.id)
+                    model.tasks[target.id].cancel()
+                case _:
+                    pass
+        await model.drain()
+        assert {name for name, task in model.tasks.items() if task.cancelled()} <= stopped
+        return model
 
-    road = asyncio.run(walk())
-    assert len(road.done) == len(wishes) + 4
+    model = asyncio.run(run())
+    assert not model.overlaps
+    for session in "abcd":
+        tickets = [int(name[1:]) for name in model.turns if name.startswith(session)]
+        assert tickets == sorted(tickets)

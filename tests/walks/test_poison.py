@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.walks.house import Gateway, House, in_virtual_time
@@ -11,7 +12,8 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.delivery.notice import notice
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.scope import Outcome
+from finclaw.kernel.scope import MessageContext, Outcome
+from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import SimulatedCrash, call, delay, reply
@@ -178,3 +180,79 @@ async def test_one_that_is_alone_may_have_a_helper(house: House) -> None:
         first, second = await ends(gateway, left)
         assert (first.reply, second.kind) == ("done", "answered")
         assert house.clock.monotonic() - before < 10
+
+
+async def after_crashes_beside_a_queue(house: House, edited: int) -> tuple[list[Accepted], list[Accepted]]:
+    """One message that was in three crashes, a second that ran in the last, and a queue with an edit of one of it.
+
+    Gives the messages that must be answered, and the edit.
+    """
+    store = open_kind(house.kind, house.state, house.clock, lambda _: None, threaded=False)
+
+    async def accept(name: str, conversation: str, **fields: Any) -> Accepted:
+        inbound = Inbound(channel="memory", text=name, message_id=name, conversation=conversation, **fields)
+        return await store.accept(inbound, f"main:memory:local:direct:{conversation}", lambda _: None)
+
+    queue = [await accept(f"a{number}", "a") for number in (1, 2, 3)]
+    beside, suspect = await accept("b1", "b"), await accept("z1", "z")
+    edit = await accept("edited words", "a", kind="edit", target=f"a{edited}")
+    for _ in range(MOST):
+        await store.claim(suspect, [], None)
+    await store.claim(beside, [], None)
+    await store.close()
+    return [suspect, beside, *queue], [edit]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+@pytest.mark.parametrize("edited", [1, 2, 3])
+@in_virtual_time
+async def test_edit_of_waiting_message_does_not_block_an_exclusive_one(
+    house: House, edited: int, kind: StoreKind
+) -> None:
+    """The edited message re-enters the pipeline behind the exclusive one, and its session waits for its ticket."""
+    house.kind = kind
+    left, edits = await after_crashes_beside_a_queue(house, edited)
+    async with house.open(*[reply(delay(1.0), f"answer {number}") for number in range(8)]) as gateway:
+        new = await gateway.channel.write("new", conversation="n")
+        async with asyncio.timeout(60):
+            outcomes = await ends(gateway, [*left, new, *edits])
+        assert [each.kind for each in outcomes[:-1]] == ["answered"] * 6
+        asked = [each.messages[-1].text for each in gateway.provider.requests]
+        waiting = [f"a{number}" for number in (2, 3) if number != edited]
+        assert [text for text in asked if text in waiting] == waiting
+        assert sum("edited words" in text for text in asked) == 1
+
+
+@in_virtual_time
+async def test_watchdog_breaks_a_deadlock_with_an_exclusive_message(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A layer that waits for the answer to another message, which waits until the first has left the pipeline."""
+    left = await after_crashes(house, MOST, 1, 0)
+    answered = asyncio.Event()
+
+    async def wait_for_another(ctx: MessageContext) -> Outcome:
+        if ctx.inbound.text == "m0":
+            await answered.wait()
+        outcome = await ctx.next()
+        if ctx.inbound.text != "m0":
+            answered.set()
+        return outcome
+
+    async with house.open("1", "2", "3", layers=[("message", wait_for_another)]) as gateway:
+        begun = house.clock.monotonic()
+        assert [each.kind for each in await ends(gateway, left)] == ["answered"] * 3
+        assert 60 <= house.clock.monotonic() - begun < 120
+    assert f"message {left[0].id} is in stage none, 0 behind it" in caplog.text
+    assert f"message {left[1].id} waits to enter the pipeline" in caplog.text
+
+
+@in_virtual_time
+async def test_slow_turn_of_an_exclusive_message_is_no_deadlock(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    left = await after_crashes(house, MOST, 1)
+    async with house.open(reply(delay(100.0), "1"), "2") as gateway:
+        finished = asyncio.ensure_future(ends(gateway, left))
+        await house.clock.sleep(95)
+        assert len(gateway.provider.requests) == 1
+        assert [each.kind for each in await finished] == ["answered"] * 2
+    assert "although no turn runs" not in caplog.text

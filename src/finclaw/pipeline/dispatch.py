@@ -87,7 +87,8 @@ class Dispatch:
     async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
         accepted = run.accepted
         with run.deadline.pause():
-            admission = await self._wait_in_lane(run)
+            async with run.isolation.released():
+                admission = await self._wait_in_lane(run)
             limits = run.accepted.inbound.limits or Limits()
             person = self._persons.find(run.inbound).id if limits.pool == "main" else ""
             if wait := self._pools.find_wait(limits.pool, person):

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextvars import Context
 from typing import Final
 
 from finclaw.diagnostics.log import log_ids
 from finclaw.kernel.event import Emit, MessageAccepted
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
+from finclaw.pipeline.crash_recovery.deadlock import DeadlockWatchdog
 from finclaw.pipeline.pipeline import Pipeline
 from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lanes
@@ -22,7 +25,9 @@ LAST_WAIT: Final = 3.0
 class LocalEngine:
     """An engine that runs every message as a task of this process."""
 
-    def __init__(self, pipeline: Pipeline, lanes: Lanes, emit: Emit, debounce: Debounce | None = None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, lanes: Lanes, emit: Emit, clock: Clock, debounce: Debounce | None = None
+    ) -> None:
         self._debounce = debounce
         self._pipeline = pipeline
         self._lanes = lanes
@@ -35,6 +40,9 @@ class LocalEngine:
         self._suspended: set[str] = set()
         """Messages that are taken out of the pipeline to come back."""
         self._stopped = False
+        self.ended = 0
+        """How many messages have left the pipeline."""
+        self._watchdog = DeadlockWatchdog(self, clock)
 
     def expect(self, accepted: Accepted) -> None:
         self._lanes.expect(accepted.session, accepted.ticket, accepted)
@@ -60,6 +68,7 @@ class LocalEngine:
         task = asyncio.create_task(self._run(accepted), name=f"message {accepted.id}", context=Context())
         self._tasks[accepted.id] = task
         self._open[accepted.id] = accepted
+        self._watchdog.watch()
         task.add_done_callback(lambda _: self._forget(accepted.id))  # one cancelled too early never runs
 
     def _forget(self, inbound_id: str) -> None:
@@ -128,8 +137,8 @@ class LocalEngine:
             try:
                 if self._debounce is not None:
                     await self._debounce.wait(accepted)
-                async with self._pipeline.crash_isolation(accepted):
-                    outcome = await self._pipeline.handle(accepted)
+                async with self._pipeline.crash_isolation(accepted) as isolation:
+                    outcome = await self._pipeline.handle(accepted, isolation)
                 log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
@@ -137,6 +146,7 @@ class LocalEngine:
                 if self._debounce is not None:
                     self._debounce.leave(accepted)
                 self._forget(accepted.id)
+                self.ended += 1
                 if accepted.id not in self._suspended:
                     self._notify_waiters(accepted.id, outcome)
 
@@ -153,6 +163,34 @@ class LocalEngine:
             self._notify_waiters(inbound_id, None)
         return ended
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._tasks
+
+    def describe_waits(self) -> list[str]:
+        """Of each session with waiting messages its first, and what that one does; empty while a turn runs."""
+        if self._pipeline.has_turn:
+            return []
+        queues: dict[str, list[Accepted]] = {}
+        for accepted in self._open.values():
+            queues.setdefault(accepted.session, []).append(accepted)
+        is_held = not self._pipeline.isolation.is_open
+        return [self._describe_wait(session, queue) for session, queue in queues.items() if is_held or len(queue) > 1]
+
+    def _describe_wait(self, session: str, queue: Sequence[Accepted]) -> str:
+        first = min(queue, key=lambda each: each.ticket)
+        run = self._pipeline.find_run(first.id)
+        if run is None:
+            state = "waits to enter the pipeline"
+        elif run.isolation.is_inside:
+            state = f"is in stage {run.journal.running or 'none'}"
+        else:
+            state = "waits for its turn"
+        return f"{session}: message {first.id} {state}, {len(queue) - 1} behind it"
+
+    def give_up_exclusivity(self) -> None:
+        self._pipeline.isolation.give_up_exclusivity()
+
     async def idle(self) -> None:
         while self._tasks:
             await asyncio.wait(list(self._tasks.values()))
@@ -162,6 +200,7 @@ class LocalEngine:
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         self._stopped = True
+        self._watchdog.close()
         left = list(self._tasks.values())
         for task in left:
             task.cancel()

@@ -94,6 +94,11 @@ class Journal:
         return (*self._entries, running)
 
     @property
+    def running(self) -> str:
+        """The stage that runs; empty between two."""
+        return self._running
+
+    @property
     def duration_ms(self) -> float:
         return self._since(self._started)
 

@@ -17,6 +17,7 @@ from finclaw.kernel.message import Remove
 from finclaw.kernel.record import Accepted, JoinedOutcome, StopMark
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
 from finclaw.kernel.visibility import Draft, DraftKind
+from finclaw.pipeline.crash_recovery.isolation import UNRESTRICTED, Entry
 from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.sessions.carried_over import MessageCarry
@@ -102,6 +103,8 @@ class MessageRun(MessageContext):
     """For the stages and the message layers around them."""
     leave_lane: Callable[[], None]
     """Gives the lane to the next message. Idempotent."""
+    isolation: Entry = UNRESTRICTED
+    """Its hold on the crash isolation, which it leaves while it waits for its lane."""
     stoppable: Stoppable = field(default_factory=Stoppable)
     """From its wait in the lane to the commit of its answer; afterwards there is nothing to stop but the sending."""
     seat: Seat | None = None

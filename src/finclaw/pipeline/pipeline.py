@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -28,7 +27,7 @@ from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Admitted, Commands
 from finclaw.pipeline.context import Contexts
-from finclaw.pipeline.crash_recovery.isolation import CrashIsolation
+from finclaw.pipeline.crash_recovery.isolation import UNRESTRICTED, CrashIsolation, Entry
 from finclaw.pipeline.crash_recovery.recovery import Fate
 from finclaw.pipeline.crash_recovery.throttle import RecoveryThrottle
 from finclaw.pipeline.deadline import Deadline
@@ -86,9 +85,8 @@ class Pipeline:
         self._channels = channels
         self._clock = clock
         self._emit = emit
-        self._isolation = CrashIsolation()
+        self.isolation = CrashIsolation()
         self._recovery_throttle = RecoveryThrottle(store, clock)
-        self._one_by_one = asyncio.Lock()
         self._runs: dict[str, MessageRun] = {}
         self.revise: Callable[[MessageRun], Awaitable[None]] | None = None
         """Handles edits and deletions. Raises Halt unless there is something to answer."""
@@ -121,35 +119,31 @@ class Pipeline:
         may_end = may_end or (
             self._stages.hours is not None and self._stages.hours.find_next_opening(inbound) is not None
         )
-        may_wait = bool(inbound.limits or inbound.attachments) or not self._isolation.is_open
+        may_wait = bool(inbound.limits or inbound.attachments) or not self.isolation.is_open
         if may_wait or may_end or self._stages.commands.may_know(inbound.text):
             return None
         return self._stages.dispatch.claim_on_accept(inbound, session)
 
-    def crash_isolation(self, accepted: Accepted) -> AbstractAsyncContextManager[None]:
-        """Entered before `handle`. Whatever ran when the process died is a suspect, and may be innocent.
+    def crash_isolation(self, accepted: Accepted) -> Entry:
+        """The hold on the crash isolation that `handle` needs.
 
-        So those on their last try go one after the other, and one that died with others even then is tried alone.
+        Whatever ran when the process died is a suspect, and may be innocent. So those on their last try run one after
+        the other, and one that died with others even then is tried alone.
         """
         tries, most = accepted.attempts, self._settings.max_attempts
         if accepted.inbound.limits is not None and accepted.inbound.limits.pool == "subagent":
-            return nullcontext()  # it belongs to the turn that waits for it
-        if not self._isolation.is_open and self.is_stop(accepted.inbound):
-            return nullcontext()  # it stops what the others wait for
+            return UNRESTRICTED  # it belongs to the turn that waits for it
+        if not self.isolation.is_open and self.is_stop(accepted.inbound):
+            return UNRESTRICTED  # it stops what the others wait for
         if tries >= most:
             log.warning("message %s was in the pipeline in %d crashes: now it runs alone", accepted.id, tries)
-            return self._isolation.exclusive(accepted)
+            return self.isolation.exclusive()
         on_last_try = tries > 0 and tries + 1 >= most
-        return self._one_at_a_time(accepted) if on_last_try else self._isolation.shared(accepted)
+        return self.isolation.one_at_a_time() if on_last_try else self.isolation.shared()
 
-    @asynccontextmanager
-    async def _one_at_a_time(self, accepted: Accepted) -> AsyncGenerator[None]:
-        async with self._isolation.shared(accepted), self._one_by_one:
-            yield
-
-    async def handle(self, accepted: Accepted) -> Outcome:
+    async def handle(self, accepted: Accepted, isolation: Entry) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
-        run = self._new_run(accepted)
+        run = self._new_run(accepted, isolation=isolation)
         self._runs[accepted.id], self._accepted[id(run)] = run, accepted
         if self._arrivals and (mark := self._arrivals.pop(accepted.id, None)) is not None:
             run.stoppable.stop(mark.reason, by_person=True, told=mark.told)
@@ -177,7 +171,8 @@ class Pipeline:
     async def _say_for_extension(self, run: MessageRun) -> Outcome:
         """An extension's own words: they wait for their turn, and run no stages but delivery, with its checks."""
         if run.inbound.from_extension != CARDS:  # what somebody has to decide does not wait for their own talk
-            await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
+            async with run.isolation.released():
+                await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
         if run.accepted.left:
             await self._recovery_throttle.mark_attempt(run.accepted.id)
         saying = run.inbound.saying or Outbound(text="", kind="notice")
@@ -203,6 +198,11 @@ class Pipeline:
     def find_run(self, inbound_id: str) -> MessageRun | None:
         """The run of a message that is in the pipeline."""
         return self._runs.get(inbound_id)
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether a turn has begun and not ended."""
+        return any(run.log is not None for run in self._runs.values())
 
     async def give_up(self, accepted: Accepted, which: Fate, reason: str, *, fold: bool) -> Outcome:
         """End a message that is not tried (again): its sender is told. `fold`: what its turn has done is kept.
@@ -280,7 +280,8 @@ class Pipeline:
     async def _wait_in_lane(self, run: MessageRun) -> None:
         await self._refuse_above_limit(run)
         with run.deadline.pause(), run.stoppable:
-            await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
+            async with run.isolation.released():
+                await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
 
     def _admit(self, accepted: Accepted) -> Admitted:
         """The message before any layer saw it, and its sender. Raises Halt if it would not have been admitted."""
@@ -334,7 +335,7 @@ class Pipeline:
             unused = None if accepted.claim is None else TurnCalls()
             await self._store.release(accepted.id, unused if run.log is None else run.log.put_back())
 
-    def _new_run(self, accepted: Accepted, last: str | None = None) -> MessageRun:
+    def _new_run(self, accepted: Accepted, last: str | None = None, isolation: Entry = UNRESTRICTED) -> MessageRun:
         seconds = self._settings.timeout_ms / 1000
         patience = Deadline(seconds if self._ring is None else seconds + LAYERS_GRACE)
         ids = Ids(agent=self._stages.agent.name, session=accepted.session, inbound_id=accepted.id, turn_id="")
@@ -346,5 +347,6 @@ class Pipeline:
             journal=Journal(self._clock, self._emit, ids, last),
             deadline=patience if self._ring is None else Deadline(seconds, within=patience),  # `cpu_plain_alone`
             patience=patience,
+            isolation=isolation,
             leave_lane=lambda: self._lanes.leave(accepted.session, accepted.ticket),
         )

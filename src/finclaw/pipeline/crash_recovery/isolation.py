@@ -1,15 +1,16 @@
-"""A readers-writer lock for messages in the pipeline: many together (shared), or one by itself (exclusive).
+"""A readers-writer lock for messages in the pipeline: many together (shared), or one alone (exclusive).
 
-Every message that was in the pipeline when the process died may have caused it. Only one that was there by itself is
-known to have: so a message that was there in several crashes is tried by itself.
+Every message that was in the pipeline when the process died may have caused the crash; only one that was alone there
+is known to have. So a message that was in the pipeline in several crashes runs alone.
+
+A message that waits for its lane does not hold the lock (`Entry.released`). The holders therefore wait for no other
+message, and the lock and the lanes cannot deadlock.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from types import TracebackType
-
-from finclaw.kernel.record import Accepted
+from typing import Final
 
 
 class CrashIsolation:
@@ -17,43 +18,58 @@ class CrashIsolation:
 
     def __init__(self) -> None:
         self._inside = 0
-        self._exclusive: list[Accepted] = []
-        self._one_by_one = asyncio.Lock()
+        self._exclusive: list[ExclusiveEntry] = []
+        """Those that run or wait, in order. The first of them runs once nobody else is inside."""
+        self._suspects = asyncio.Lock()
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def is_open(self) -> bool:
-        """Whether no message holds the lock, or waits for it, exclusively."""
+        """Whether no message holds the lock exclusively, or waits to."""
         return not self._exclusive
 
-    def shared(self, accepted: Accepted) -> "SharedEntry":
-        return SharedEntry(self, accepted)
+    def shared(self) -> "Entry":
+        return Entry(self)
 
-    async def enter(self, accepted: Accepted) -> None:
-        if self._exclusive:
-            await self._until(lambda: self._may_enter(accepted))
-        self._inside += 1
+    def one_at_a_time(self) -> "Entry":
+        """A shared entry of one of the messages of which only one may be inside."""
+        return OneAtATimeEntry(self, self._suspects)
 
-    def leave(self) -> None:
-        self._inside -= 1
+    def exclusive(self) -> "Entry":
+        return ExclusiveEntry(self)
+
+    def give_up_exclusivity(self) -> None:
+        """Let everybody in at once. Those that hold the lock alone, or wait to, are shared from now on."""
+        for entry in self._exclusive:
+            entry.is_exclusive = False
+        self._exclusive.clear()
         self._wake_all()
 
-    def _may_enter(self, accepted: Accepted) -> bool:
-        """Earlier messages of the exclusive one's own session may enter: its turn comes only after theirs."""
-        exclusive = self._exclusive[0] if self._exclusive else None
-        return exclusive is None or (accepted.session == exclusive.session and accepted.ticket < exclusive.ticket)
+    async def enter(self) -> None:
+        if self._exclusive:
+            await self._until(lambda: self.is_open)
+        self._inside += 1
 
-    @asynccontextmanager
-    async def exclusive(self, accepted: Accepted) -> AsyncGenerator[None]:
-        """Exclusive messages run one after the other. From this call on no other message enters."""
-        self._exclusive.append(accepted)
+    async def enter_alone(self, entry: "ExclusiveEntry") -> None:
+        """Wait until nobody is inside. From this call on no other message enters."""
+        self._exclusive.append(entry)
         try:
-            async with self._one_by_one:
-                await self._until(lambda: not self._inside)
-                yield
-        finally:
-            self._exclusive.remove(accepted)
-            self._wake_all()
+            await self._until(lambda: self._may_enter_alone(entry))
+        except asyncio.CancelledError:
+            self._remove(entry)
+            raise
+        self._inside += 1
+
+    def _may_enter_alone(self, entry: "ExclusiveEntry") -> bool:
+        return not entry.is_exclusive or (self._exclusive[0] is entry and not self._inside)
+
+    def leave(self, entry: "Entry") -> None:
+        self._inside -= 1
+        self._remove(entry)
+
+    def _remove(self, entry: "Entry") -> None:
+        self._exclusive = [each for each in self._exclusive if each is not entry]
+        self._wake_all()
 
     async def _until(self, may_go: Callable[[], bool]) -> None:
         while not may_go():
@@ -69,19 +85,105 @@ class CrashIsolation:
                 each.set_result(None)
 
 
-class SharedEntry:
-    """A context manager around one shared entry. A class and not a generator, because every message passes here."""
+class Entry:
+    """One message's hold on the lock, a shared one. A class and not a generator, because every message passes here."""
 
-    __slots__ = ("_accepted", "_isolation")
+    __slots__ = ("_isolation", "is_inside")
 
-    def __init__(self, isolation: CrashIsolation, accepted: Accepted) -> None:
+    def __init__(self, isolation: CrashIsolation) -> None:
         self._isolation = isolation
-        self._accepted = accepted
+        self.is_inside = False
 
-    async def __aenter__(self) -> None:
-        await self._isolation.enter(self._accepted)
+    async def enter(self) -> None:
+        await self._isolation.enter()
+        self.is_inside = True
+
+    def leave(self) -> None:
+        """Idempotent."""
+        if self.is_inside:
+            self.is_inside = False
+            self._isolation.leave(self)
+
+    def released(self) -> "_Released":
+        """Leave the lock for the time of a block that waits for other messages."""
+        return _Released(self)
+
+    async def __aenter__(self) -> "Entry":
+        await self.enter()
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._isolation.leave()
+        self.leave()
+
+
+class ExclusiveEntry(Entry):
+    """A hold that excludes all others, until exclusivity is given up."""
+
+    __slots__ = ("is_exclusive",)
+
+    def __init__(self, isolation: CrashIsolation) -> None:
+        super().__init__(isolation)
+        self.is_exclusive = True
+
+    async def enter(self) -> None:
+        if not self.is_exclusive:
+            return await super().enter()
+        await self._isolation.enter_alone(self)
+        self.is_inside = True
+
+
+class OneAtATimeEntry(Entry):
+    """A shared hold with a mutex around it."""
+
+    __slots__ = ("_mutex",)
+
+    def __init__(self, isolation: CrashIsolation, mutex: asyncio.Lock) -> None:
+        super().__init__(isolation)
+        self._mutex = mutex
+
+    async def enter(self) -> None:
+        await self._mutex.acquire()
+        try:
+            await super().enter()
+        except asyncio.CancelledError:
+            self._mutex.release()
+            raise
+
+    def leave(self) -> None:
+        if self.is_inside:
+            super().leave()
+            self._mutex.release()
+
+
+class UnrestrictedEntry(Entry):
+    """The entry of a message that passes the lock, because the holder waits for it."""
+
+    __slots__ = ()
+
+    async def enter(self) -> None:
+        """Return at once."""
+
+
+UNRESTRICTED: Final = UnrestrictedEntry(CrashIsolation())
+
+
+class _Released:
+    """The block of `Entry.released`. After an exception the lock is not taken again: the message only ends."""
+
+    __slots__ = ("_entry", "_was_inside")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._was_inside = False
+
+    async def __aenter__(self) -> None:
+        self._was_inside = self._entry.is_inside
+        self._entry.leave()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._was_inside and error is None:
+            await self._entry.enter()
