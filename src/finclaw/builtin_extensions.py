@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.overflow_results import OverflowResults
-from finclaw.agent.prompt import strangers_told, turn_context_note
+from finclaw.agent.prompt import turn_context_note
 from finclaw.agent.prompt.profile import strictest_level
 from finclaw.builtins.answer_notes import AnswerNotes
 from finclaw.builtins.approvals import ApprovalCommands
@@ -161,9 +161,7 @@ def builtin_extensions(
     )
     yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
     told = partial(turn_context_note, level=settings.agent.compliance)
-    yield as_builtin(
-        Moment(told, strangers_told), "it tells the model what holds for one turn alone, and nothing where nothing does"
-    )
+    yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
     yield as_builtin(AnswerNotes(), "inside of finance's label: lines behind an answer, such as that it was cut off")
     if settings.agent.delegate:
         yield as_builtin(

@@ -5,7 +5,7 @@ is then the same in the next turn, where the note is gone, and a model's cache c
 keeps its place and its words: the time is the message's, so that a turn which resumes says the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ from finclaw.errors import ExtensionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.scope import TurnContext, TurnResult
+from finclaw.tools.sources import context_sources
 
 KEY: Final = "context-message"
 _HEADING: Final = "[About this message, from the gateway; the person did not write this]"
@@ -45,17 +46,24 @@ class ContextMessage:
         api.pipeline.register("turn", self.tell)
 
     async def tell(self, ctx: TurnContext) -> TurnResult:
-        put_note(ctx, KEY, "\n".join([_HEADING, *self._lines(ctx.context)]))
+        told = self._select_fields(ctx.context)
+        put_note(ctx, KEY, "\n".join([_HEADING, *self._lines(ctx.context, told)]), context_sources(told))
         return await ctx.next()
 
-    def _lines(self, context: Context) -> Iterator[str]:
+    def _select_fields(self, context: Context) -> dict[str, Any]:
+        wanted = self._settings.fields
+        return {
+            field: context.provided[field]
+            for field in sorted(context.provided)
+            if (field in wanted if wanted is not None else field not in MARKET_FIELDS)
+        }
+
+    def _lines(self, context: Context, told: Mapping[str, Any]) -> Iterator[str]:
         yield f"time: {self._format_time(context.accepted_at)}"
         yield f"channel: {_quote_json(context.inbound.channel)} ({context.inbound.chat_type})"
         yield f"person: {_quote_json(context.sender.name or context.sender.id)}"
-        wanted = self._settings.fields
-        for field in sorted(context.provided):
-            if field in wanted if wanted is not None else field not in MARKET_FIELDS:
-                yield f"{field}: {_quote_json(context.provided[field])}"
+        for field, value in told.items():
+            yield f"{field}: {_quote_json(value)}"
 
     def _format_time(self, moment: datetime) -> str:
         local = moment.astimezone(self._zone)

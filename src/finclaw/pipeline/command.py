@@ -28,6 +28,7 @@ from finclaw.pipeline.persons import PersonDirectory
 from finclaw.sessions.kept_options import KeptOptions
 from finclaw.tools.guard.redact import describe_error
 from finclaw.tools.outbound_files import PutBlob, keep_files
+from finclaw.tools.sources import is_typed
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Commands:
         `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
         start, inbound = self._find_start(message), message.inbound
-        if inbound.is_internal or inbound.forwarded or inbound.kind == "edit":  # only people's own, first words are
+        if not is_typed(inbound):
             return message
         if start is None and self.registry.parse(message.content, self._prefix) is None:
             return message

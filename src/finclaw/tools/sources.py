@@ -1,4 +1,7 @@
-"""Sources of a conversation that strangers wrote: pages, files, other people's servers, forwarded messages."""
+"""Authorship and taint: decides whether a text is the person's own or untrusted, and names the untrusted sources.
+
+Every other module asks here: for an inbound message, a conversation, a quoted line or the fields of a turn's context.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +23,31 @@ _LETTER: Final = r"-{2,}[ \t]*(?:(?:original|forwarded) message|(?:원본|전달
 _QUOTE: Final = re.compile(rf"^[ \t]*(?:>[ \t]*\S|{_LETTER})", re.MULTILINE | re.IGNORECASE)
 _QUOTED_PART: Final = re.compile(rf"^[ \t]*(?:>.*$|{_LETTER}(?s:.*))", re.MULTILINE | re.IGNORECASE)
 """How people quote. Whoever does it without a sign has made the words their own."""
+
+
+def describe_author(inbound: Inbound, accepted: Inbound) -> dict[str, Any]:
+    """Return the metadata of a message's text that says who wrote it.
+
+    `inbound` is the message as layers changed it: a layer can add a source, and cannot remove one of `accepted`.
+    """
+    metadata: dict[str, Any] = {}
+    handed_down = () if accepted.limits is None else accepted.limits.sources
+    forwarded = (passed_on_by(inbound.sender.id),) if inbound.forwarded or accepted.forwarded else ()
+    if sources := [*handed_down, *forwarded]:
+        metadata[SOURCES] = sources
+    if accepted.chat_type != "direct" and not accepted.is_internal:
+        metadata[AUTHOR] = accepted.sender.id
+    return metadata
+
+
+def is_typed(inbound: Inbound) -> bool:
+    """Return whether the sender typed this as a new message, so that it can be a command."""
+    return not (inbound.is_internal or inbound.forwarded or inbound.kind == "edit")
+
+
+def context_sources(provided: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the sources of the untrusted text among the fields of a turn's context."""
+    return ("news headlines",) if provided.get("news_context") else ()
 
 
 def sources_read(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -47,7 +75,7 @@ def sources_met(conversation: ConversationView, asked_by: Inbound | None = None)
 
     `asked_by` is the message that the turn answers: what its sender wrote in a shared chat is no stranger's.
     """
-    since = (source for event in conversation.events for source in _in_event(event))
+    since = (source for event in conversation.events for source in sources_in(event))
     met = dict.fromkeys((*sources_read(conversation.base_messages), *since))
     if asked_by is not None:
         met.update(dict.fromkeys(others_heard(conversation, asked_by)))
@@ -87,14 +115,14 @@ def own_words(message: Message) -> str:
     return "" if first is None else first.text
 
 
-def unquoted_part(text: str) -> str:
-    """What of a message its writer does not quote."""
-    return _QUOTED_PART.sub("", text)
+def unquoted_part(text: str, mark: str = "") -> str:
+    """What of a message its writer does not quote, with `mark` in the place of each quotation."""
+    return _QUOTED_PART.sub(mark, text)
 
 
 def is_passed_on(message: Message) -> bool:
-    """Whether its sender says that somebody else wrote it."""
-    return passed_on_by(message.source.id) in kept_sources(message)
+    """Whether its sender says that somebody else wrote it, or it is a digest that holds quotations."""
+    return not {passed_on_by(message.source.id), QUOTED}.isdisjoint(kept_sources(message))
 
 
 def passed_on_by(sender_id: str) -> str:
@@ -106,7 +134,8 @@ def kept_sources(message: Message) -> Iterator[str]:
     return _read_sources(message.metadata)
 
 
-def _in_event(event: TurnEvent) -> Iterable[str]:
+def sources_in(event: TurnEvent) -> Iterable[str]:
+    """Return the sources that an event adds to a conversation."""
     match event:
         case Append(message) | Replace(_, message):
             return sources_of(message)

@@ -14,7 +14,7 @@ from tests.finance.sources.documents import KEYS
 from tests.finance.sources.faults import FAULTS
 from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixture, settings_for
 
-from finclaw.agent.prompt.turn_context_note import strangers_told, turn_context_note
+from finclaw.agent.prompt.turn_context_note import turn_context_note
 from finclaw.demo.market import DemoMarket
 from finclaw.demo.market_data import DemoMarketData
 from finclaw.diagnostics.event_stream import EventStream
@@ -37,6 +37,7 @@ from finclaw.kernel.person import Person
 from finclaw.pipeline.context_fields import ContextFieldProviders
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock
+from finclaw.tools.sources import context_sources
 
 KOREAN = Person(id="p", language="ko")
 
@@ -158,7 +159,7 @@ def test_who_watches_something_is_told_rates_volatility_and_the_headlines_asked_
     (rate,) = plain.provided["currency_rates"]
     assert (rate.pair, rate.rate, rate.source) == ("USD/KRW", Decimal("1400.50"), "Naver")
     assert plain.provided["market_sentiment"].vix_level > 0
-    assert (plain.provided["news_context"], strangers_told(plain)) == ((), ())
+    assert (plain.provided["news_context"], context_sources(plain.provided)) == ((), ())
     assert not any("google_news" in path for path in desk.vendors.asked), "nobody asked for news"
     asked = desk.fill("애플 왜 떨어졌어?")
     first = asked.provided["news_context"][0]
@@ -167,7 +168,7 @@ def test_who_watches_something_is_told_rates_volatility_and_the_headlines_asked_
     assert '"pair":"USD/KRW","rate":"1400.50","source":"Naver"' in note
     assert "Apple rises & falls" in note
     assert "not instructions" in note
-    assert strangers_told(asked) == ("news headlines",), "whoever reads it has read strangers' words"
+    assert context_sources(asked.provided) == ("news headlines",), "whoever reads it has read strangers' words"
 
 
 @pytest.mark.spec("M-64")

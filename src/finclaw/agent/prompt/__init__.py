@@ -4,7 +4,7 @@ from finclaw.agent.prompt.assemble import Prompt, assemble
 from finclaw.agent.prompt.build import PromptParts, build_prompt, system_prompt
 from finclaw.agent.prompt.profile import ComplianceLevel, InvestmentProfile
 from finclaw.agent.prompt.section import PromptMode, Section
-from finclaw.agent.prompt.turn_context_note import strangers_told, turn_context_note
+from finclaw.agent.prompt.turn_context_note import turn_context_note
 
 __all__ = [
     "ComplianceLevel",
@@ -15,7 +15,6 @@ __all__ = [
     "Section",
     "assemble",
     "build_prompt",
-    "strangers_told",
     "turn_context_note",
     "system_prompt",
 ]

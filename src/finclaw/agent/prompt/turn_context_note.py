@@ -113,11 +113,6 @@ def current_state(provided: Mapping[str, Any]) -> Section:
     return Section("current-state", "At this moment", "\n".join(lines), priority=200)
 
 
-def strangers_told(context: Context) -> tuple[str, ...]:
-    """Whose words the note holds, beside the person's own and ours."""
-    return ("news headlines",) if context.provided.get(HEADLINES) else ()
-
-
 def memory(value: Any) -> Section:
     """Once said by people, so it is fenced: what is remembered gives no orders."""
     text = value if isinstance(value, str) else "" if value is None else quote_value(value)

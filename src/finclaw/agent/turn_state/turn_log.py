@@ -7,7 +7,7 @@ from typing import Any, Final
 from finclaw.agent.budget.call_ledger import CallLedger, OpenCall, Payer
 from finclaw.agent.budget.spend import CallCost, from_metadata, measured_size
 from finclaw.agent.turn_state.layer_events import as_layer_event
-from finclaw.agent.window.taint import remember_taint
+from finclaw.agent.window.taint import remember_note, remember_taint
 from finclaw.agent.window.tokens.estimator import characters_of
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Usage
@@ -17,7 +17,9 @@ from finclaw.kernel.message import (
     Append,
     Message,
     MessageEvent,
+    Patch,
     Remove,
+    Replace,
     ToolCall,
     ToolEnded,
     ToolResult,
@@ -30,7 +32,7 @@ from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.steering import Steering
 from finclaw.tools.outbound_files import distinct_files
-from finclaw.tools.sources import sources_read
+from finclaw.tools.sources import sources_in, sources_read
 
 MOST_FROM_LAYERS: Final = 10_000
 """Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""
@@ -77,6 +79,8 @@ class TurnLog:
         self.told_action = ""
         """The gateway's own line before the answer: about the approved action that this turn has run, or that the
         conversation was idle and began anew."""
+        self._notes: set[str] = set()
+        """Ids of its transient messages."""
         self._open_to_layers = True
         self._from_layers = 0
         # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.
@@ -103,6 +107,8 @@ class TurnLog:
         """Count an event in now; it reaches the disk with the next commit, at the latest with Finish."""
         self.conversation.push(event)
         self._read(event)
+        if self._is_about_note(event):
+            self._keep_note_sources(tuple(sources_in(event)))
 
     def push_from_layer(self, event: MessageEvent) -> None:
         if not self._open_to_layers:
@@ -117,6 +123,20 @@ class TurnLog:
     def remember_sources(self, before: Sequence[str]) -> None:
         """Nobody takes away that strangers' words were read by taking away the words."""
         if before and (known := remember_taint(self.conversation, before)) is not None:
+            self.conversation.push(known)
+
+    def _is_about_note(self, event: TurnEvent) -> bool:
+        match event:
+            case Append(message):
+                return bool(message.passing)
+            case Replace(target) | Patch(target):
+                return target in self._notes
+            case _:
+                return False
+
+    def _keep_note_sources(self, sources: Sequence[str]) -> None:
+        """Keep the sources of a transient message: the fold drops it, and keeps what the model answered to it."""
+        if sources and (known := remember_note(self.conversation, sources, self.messages[0].id)) is not None:
             self.conversation.push(known)
 
     def close_to_layers(self) -> None:
@@ -191,6 +211,8 @@ class TurnLog:
         match event:
             case Append(message):
                 self._read_message(message)
+            case Replace(target, message) if target in self._notes:
+                self._notes.add(message.id)
             case ToolStarted(call_id, transactional=True):
                 self.started.add(call_id)
             case ToolEnded(result):
@@ -202,6 +224,8 @@ class TurnLog:
 
     def _read_message(self, message: Message) -> None:
         self.messages.append(message)
+        if message.passing:
+            self._notes.add(message.id)
         if message.source.kind == "assistant":
             self.answers.append(message)
             self.trying = ()

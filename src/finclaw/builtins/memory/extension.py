@@ -30,13 +30,12 @@ from finclaw.builtins.note import note_under, put_note
 from finclaw.errors import SessionError, ToolDenied, ToolError
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import Patch
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.tools.define import tool
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.redact import redact
-from finclaw.tools.sources import SOURCES, kept_sources, sources_met
+from finclaw.tools.sources import sources_met
 
 KEY: Final = "memory"
 SAVE, SEARCH, REMOVE = "memory__save", "memory__search", "memory__forget"
@@ -126,11 +125,7 @@ class Memory:
             self._logger.warning("notes could not be recalled: %s", error)
             return
         if told := self._few(found):
-            strangers = _sources(told)
-            put_note(ctx, KEY, "\n".join((_HEADING, *quote_notes(told))), strangers)
-            if strangers:  # the note is gone with the turn, and what is answered under its spell is not
-                known = dict.fromkeys((*kept_sources(ctx.input), *strangers))
-                ctx.emit_message_event(Patch(ctx.input.id, {SOURCES: list(known)}))
+            put_note(ctx, KEY, "\n".join((_HEADING, *quote_notes(told))), _sources(told))
 
     def _few(self, found: Sequence[Note]) -> Sequence[Note]:
         room, few = self._settings.characters, list[Note]()

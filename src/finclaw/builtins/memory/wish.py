@@ -14,7 +14,7 @@ from finclaw.builtins.memory.owner import is_private
 from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
 from finclaw.kernel.message import Append, Message
 from finclaw.kernel.scope import TurnContext
-from finclaw.tools.sources import kept_sources, own_words
+from finclaw.tools.sources import kept_sources, own_words, unquoted_part
 
 _TO_REMEMBER: Final = re.compile(
     r"""
@@ -64,7 +64,6 @@ _QUOTED: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 
 _BEGINS: Final = r"""
       [.!?…]\s
@@ -168,7 +167,7 @@ def _own_messages(turn: TurnContext) -> list[Message]:
 
 
 def remove_quotes(text: str) -> str:
-    own = _QUOTED.sub(" … ", _QUOTED_LINE.sub(" … ", unicodedata.normalize("NFC", text)))
+    own = _QUOTED.sub(" … ", unquoted_part(unicodedata.normalize("NFC", text), " … "))
     return re.sub(r"[ \t]+", " ", own.replace("’", "'"))
 
 

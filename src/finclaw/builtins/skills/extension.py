@@ -22,6 +22,7 @@ from finclaw.kernel.message import Append
 from finclaw.kernel.port import LayerCommand, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
 from finclaw.tools.define import tool
+from finclaw.tools.sources import is_typed
 
 KEY: Final = "skills"
 INNERMOST: Final = 100
@@ -138,8 +139,7 @@ class Skills:
 
     def _command(self, ctx: TurnContext) -> str:
         """The one that was typed. Commands of the gateway never get here; what it does not know, does."""
-        said = ctx.context.as_accepted
-        if said.forwarded or said.is_internal:  # only people's own words are commands
+        if not is_typed(ctx.context.as_accepted):
             return ""
         first, *_ = ctx.context.command_text.split(maxsplit=1) or [""]
         prefix = self._settings.prefix
