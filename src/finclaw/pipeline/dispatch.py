@@ -5,7 +5,8 @@ Earlier tickets go first; then the turn is claimed, or taken up again.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -35,14 +36,13 @@ from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import LEFT_OUT, MessageRun
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.pipeline.session_opening import SessionOpening
+from finclaw.sessions.carried_over import LeftOut, pack_line
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
 from finclaw.text import language_of
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
-from finclaw.tools.sources import AUTHOR, SOURCES, passed_on_by
-
-EDITED: Final = "[edited; an earlier message of mine now reads:]"
+from finclaw.tools.sources import SOURCES, describe_author, sources_of
 
 
 class AdmittedTurn(Struct, frozen=True):
@@ -126,7 +126,8 @@ class Dispatch:
             raise
         if end.left_out is not None:
             told = None if end.left_out.is_told else notice("left_out", run.inbound)
-            run.carry.kept_line = end.left_out.kept_line
+            if (line := end.left_out.kept_line) is not None:
+                run.carry.kept_line = pack_line(line, sources_of(end.left_out.words))
             raise Halt("skip", end.left_out.drop_reason, outcome="dropped", reply=told)
         joined = end.joined or await self._find_joined_outcome(accepted)
         if joined is not None:
@@ -171,10 +172,7 @@ class Dispatch:
         if not before and log.answers:
             return
         if not before:
-            words, now = Text(neutralize_control_tokens(kept.tell())), self._clock.now()
-            first = log.messages[0]
-            metadata = {**first.metadata, LEFT_OUT: len(kept.ids)}
-            log.push(Append(Message(new_id(), "user", (words,), first.source, now, metadata)))
+            log.push(Append(left_out_note(kept, log.messages[0], self._clock.now())))
         run.carry.told += tuple(kept.ids[: before or None])
 
     async def claim(self, run: MessageRun, *, reserve: bool = False) -> TurnLog:
@@ -224,21 +222,29 @@ class Dispatch:
         return own.fill_from(self._opening.find_options(run.accepted.session))
 
     def _input(self, run: MessageRun) -> Message:
-        inbound, accepted = run.inbound, run.accepted.inbound
-        return Message(
-            id=new_id(),
-            role="user",
-            blocks=(Text(_words(inbound)), *show_attachments(inbound.attachments)),
-            source=_source(inbound, accepted),
-            created_at=self._clock.now(),
-            metadata=_metadata(inbound, accepted, self._choose_options(run)),
-        )
+        return input_message(run.inbound, run.accepted.inbound, self._choose_options(run), self._clock.now())
 
 
-def _words(inbound: Inbound) -> str:
-    """An edit of a message that was answered, or is being answered, says so: the old words are in the conversation."""
-    words = neutralize_control_tokens(inbound.text)
-    return f"{EDITED} {words}" if inbound.kind == "edit" else words
+def input_message(inbound: Inbound, accepted: Inbound, options: TurnOptions, now: datetime) -> Message:
+    """Return an inbound message as an entry of the conversation."""
+    return Message(
+        id=new_id(),
+        role="user",
+        blocks=(Text(neutralize_control_tokens(inbound.text)), *show_attachments(inbound.attachments)),
+        source=_source(inbound, accepted),
+        created_at=now,
+        metadata=_metadata(inbound, accepted, options),
+    )
+
+
+def left_out_note(kept: LeftOut, turn_input: Message, now: datetime) -> Message:
+    """Return the note that tells a turn of its sender's messages that were left out, with the sources of their texts.
+
+    It is in the sender's name.
+    """
+    text = Text(neutralize_control_tokens(kept.tell()))
+    metadata = {**turn_input.metadata, SOURCES: list(kept.sources), LEFT_OUT: len(kept.ids)}
+    return Message(new_id(), "user", (text,), turn_input.source, now, metadata)
 
 
 def _describe_admission(admission: QueueAdmission) -> str:
@@ -263,15 +269,6 @@ def _source(inbound: Inbound, accepted: Inbound) -> Source:
 
 
 def _metadata(inbound: Inbound, accepted: Inbound, options: TurnOptions) -> dict[str, Any]:
-    """Whose words they are, as the message was accepted: a layer may add to that, and take nothing away.
-
-    Options that were set are there too, for the trace and for a turn that is taken up again.
-    """
-    handed_down = () if accepted.limits is None else accepted.limits.sources
-    forwarded = (passed_on_by(inbound.sender.id),) if inbound.forwarded or accepted.forwarded else ()
-    metadata: dict[str, Any] = {} if options == NO_OPTIONS else {OPTIONS: to_builtins(options)}
-    if strangers := [*handed_down, *forwarded]:
-        metadata[SOURCES] = strangers
-    if accepted.chat_type != "direct" and not accepted.is_internal:
-        metadata[AUTHOR] = accepted.sender.id
-    return metadata
+    """Return its author, and the options that were set, for the trace and for a turn that is resumed."""
+    author = describe_author(inbound, accepted)
+    return author if options == NO_OPTIONS else {OPTIONS: to_builtins(options), **author}

@@ -1,7 +1,7 @@
 """What a person's next turn has to know of their earlier messages: a question that was asked, and what was left out."""
 
 from collections import OrderedDict, deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -17,6 +17,9 @@ MOST_LINES: Final = 20
 MOST_QUESTIONS: Final = 10_000
 """Questions that are remembered; the answer to an older one is a message like any other."""
 
+_SEPARATOR: Final = "\x1f"
+"""Between a kept line and its sources. No line holds one: `shorten` turns white space into blanks."""
+
 SenderKey = tuple[str, str, str, str | None, str]
 _Owner = tuple[str, SenderKey]
 
@@ -26,21 +29,33 @@ class LeftOut:
 
     def __init__(self) -> None:
         self.ids: list[str] = []
-        self._lines: deque[tuple[str, str]] = deque(maxlen=MOST_LINES)
+        self._lines: deque[tuple[str, str, list[str]]] = deque(maxlen=MOST_LINES)
 
-    def add(self, inbound_id: str, line: str) -> None:
+    def add(self, inbound_id: str, packed: str) -> None:
+        """Add a line as `pack_line` made it."""
+        line, *sources = packed.split(_SEPARATOR)
         self.ids.append(inbound_id)
-        self._lines.append((inbound_id, line))
+        self._lines.append((inbound_id, line, sources))
 
     def remove(self, told: Collection[str]) -> None:
         self.ids = [each for each in self.ids if each not in told]
         self._lines = deque([each for each in self._lines if each[0] not in told], MOST_LINES)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources of all lines."""
+        return tuple(dict.fromkeys(source for _, _, sources in self._lines for source in sources))
+
     def tell(self) -> str:
         count, earlier = len(self.ids), len(self.ids) - len(self._lines)
         before = (f"(and {earlier} earlier)",) if earlier else ()
-        told = "\n".join(f"- {line}" for line in (*before, *[line for _, line in self._lines]))
+        told = "\n".join(f"- {line}" for line in (*before, *[line for _, line, _ in self._lines]))
         return f"[{count} messages of mine were left out because too many waited; in short:]\n{told}"
+
+
+def pack_line(line: str, sources: Iterable[str]) -> str:
+    """Return what the store keeps of a message that was left out: its line and the sources of its text."""
+    return _SEPARATOR.join((line, *sources))
 
 
 class OpenQuestion(Struct):

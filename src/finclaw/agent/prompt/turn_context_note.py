@@ -90,6 +90,8 @@ def _about(context: Context, profile: InvestmentProfile, level: ComplianceLevel)
 
 def channel_context(context: Context) -> Section:
     lines: list[str] = []
+    if context.inbound.kind == "edit":
+        lines.append("The person edited an earlier message of theirs: this is its new text, and the old one is void.")
     if not context.is_direct_message:
         person = quote_value(context.sender.name or context.sender.id)
         lines.append(f"Several people read this chat. {person} asks; show nobody's holdings or alerts here unasked.")

@@ -79,7 +79,7 @@ class TurnLog:
         self.told_action = ""
         """The gateway's own line before the answer: about the approved action that this turn has run, or that the
         conversation was idle and began anew."""
-        self._notes: set[str] = set()
+        self._notes: tuple[str, ...] = ()
         """Ids of its transient messages."""
         self._open_to_layers = True
         self._from_layers = 0
@@ -212,7 +212,7 @@ class TurnLog:
             case Append(message):
                 self._read_message(message)
             case Replace(target, message) if target in self._notes:
-                self._notes.add(message.id)
+                self._notes += (message.id,)
             case ToolStarted(call_id, transactional=True):
                 self.started.add(call_id)
             case ToolEnded(result):
@@ -225,7 +225,7 @@ class TurnLog:
     def _read_message(self, message: Message) -> None:
         self.messages.append(message)
         if message.passing:
-            self._notes.add(message.id)
+            self._notes += (message.id,)
         if message.source.kind == "assistant":
             self.answers.append(message)
             self.trying = ()

@@ -1,7 +1,7 @@
 """Edits and deletions of a person's own messages.
 
-Before its turn an edit takes the place of the message, which passes all stages anew; later it is an input of its own,
-marked as edited. A deletion ends what waits. Nobody changes what another has written.
+Before its turn an edit takes the place of the message, which passes all stages anew; later it is an input of its own.
+A deletion ends what waits. Nobody changes what another has written.
 """
 
 import asyncio
@@ -45,7 +45,11 @@ class Revisions:
             raise skip(f"{what}: its words are the same")
         elif await self._replace_waiting(target, run.accepted):
             raise skip(f"{what}: it had not had its turn, and is answered as edited")
-        run.inbound = replace(run.inbound, mentions_us=inbound.mentions_us or target.inbound.mentions_us)
+        run.inbound = replace(
+            run.inbound,
+            mentions_us=inbound.mentions_us or target.inbound.mentions_us,
+            forwarded=inbound.forwarded or target.inbound.forwarded,
+        )
 
     async def _delete(self, target: Accepted, run: MessageRun, what: str) -> None:
         record = await self._store.find(target.id)
@@ -64,12 +68,18 @@ class Revisions:
                 return False
             amended: Accepted | None = None
             try:
-                amended = await self._store.amend(target.id, _edited(target.inbound, edit.inbound))
+                amended = await self._store.amend(target.id, apply_edit(target.inbound, edit.inbound))
             finally:
                 self._engine.submit(amended or suspended)
             return amended is not None
 
 
-def _edited(first: Inbound, edit: Inbound) -> Inbound:
-    """The message with its new words. Its files are still those that came with it."""
-    return replace(first, text=edit.text, edited=True, mentions_us=first.mentions_us or edit.mentions_us)
+def apply_edit(first: Inbound, edit: Inbound) -> Inbound:
+    """Return the message with its new text and its own files. It counts as forwarded if either of the two does."""
+    return replace(
+        first,
+        text=edit.text,
+        edited=True,
+        mentions_us=first.mentions_us or edit.mentions_us,
+        forwarded=first.forwarded or edit.forwarded,
+    )
