@@ -237,7 +237,9 @@ def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> M
     from finclaw.finance.instruments.added import KnownInstruments  # noqa: PLC0415  `cold_cpu`: not for the demo
     from finclaw.finance.sources.registry import open_live_market  # noqa: PLC0415  `cold_cpu`: the sources' code
 
-    return open_live_market(settings.market_data, api, calendar, KnownInstruments(settings.state))
+    instruments = KnownInstruments(settings.state)
+    api.pipeline.register("tool_call", instruments.mark_names, priority=-100)
+    return open_live_market(settings.market_data, api, calendar, instruments)
 
 
 def _market_data(market: Market) -> tuple[Market, MarketData]:

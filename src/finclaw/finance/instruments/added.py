@@ -11,13 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, get_args
 
+from msgspec.structs import replace
+
 from finclaw.errors import ConfigError
 from finclaw.finance.instrument import Ambiguous, Instrument, ShareType, Status, Unknown
 from finclaw.finance.instruments.catalogue import Catalogue, read_row, read_shipped, write_row
 from finclaw.finance.instruments.vendor_symbols import is_krx_code
 from finclaw.finance.tick import Kind
+from finclaw.kernel.message import ToolResult
+from finclaw.kernel.scope import ToolCallContext
 
 DIRECTORY: Final = "instruments"
+LIST_ORIGIN: Final = "instrument names from a downloaded or imported list"
 COLUMNS: Final = ("symbol", "market", "name_en", "name_ko", "currency", "type", "isin", "aliases", "status")
 """Of an operator's CSV. The first three must be there; aliases are separated by `;`."""
 
@@ -83,6 +88,13 @@ class KnownInstruments:
 
     def split(self, query: str) -> tuple[str, ...]:
         return self._read().split(query)
+
+    async def mark_names(self, ctx: ToolCallContext) -> ToolResult:
+        """Mark a result that shows names from a downloaded or imported list: whoever wrote the list chose them."""
+        result = await ctx.next()
+        if result.origin or not self._read().has_added_name(result.content):
+            return result
+        return replace(result, origin=LIST_ORIGIN)
 
     def _read(self) -> Catalogue:
         stamps = tuple(map(_modified_at, (self._added.refreshed, self._added.imported)))

@@ -5,8 +5,9 @@ keys are found; what looks alike is offered and never taken.
 """
 
 import gzip
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,7 @@ _ALIKE = 0.78
 _FEWEST_LETTERS = 3
 """Shorter words look like anything. A Korean syllable has two letters or three."""
 _MOST_NEAR = 5
+_SYMBOL_WORD = re.compile(r"[\w.]+")
 
 
 class Catalogue:
@@ -38,10 +40,19 @@ class Catalogue:
     def __init__(self, *texts: str, currency: str = "USD") -> None:
         self._currency = currency if currency in COIN_CURRENCIES else "USD"
         rows: dict[tuple[str, str], str] = {}
-        for text in texts:
+        shipped: Mapping[tuple[str, str], str] = {}
+        self._added: dict[str, list[str]] = {}
+        """Names that no shipped record has, by the first word of their symbol."""
+        for number, text in enumerate(texts):
             for line in text.splitlines():
                 _, symbol, exchange, _ = line.split("\t", 3)
-                rows["US" if exchange in ("NYSE", "NASDAQ") else exchange, symbol] = line
+                key = "US" if exchange in ("NYSE", "NASDAQ") else exchange, symbol
+                rows[key] = line
+                if number:
+                    known = _names(shipped[key]) if key in shipped else ()
+                    names = [name for name in _names(line) if name and name not in known]
+                    self._added.setdefault(_SYMBOL_WORD.findall(symbol)[0], []).extend(names)
+            shipped = shipped or dict(rows)
         self._rows = tuple(rows.values())
         self._by_key: dict[str, list[int]] = {}
         self._by_symbol: dict[str, int] = {}
@@ -56,6 +67,11 @@ class Catalogue:
 
     def __iter__(self) -> Iterator[Instrument]:
         return map(read_row, self._rows)
+
+    def has_added_name(self, text: str) -> bool:
+        """Return whether the text shows an instrument, by symbol and name, whose name came from an added list."""
+        words = self._added.keys() & _SYMBOL_WORD.findall(text) if self._added else ()
+        return any(name in text for word in words for name in self._added[word])
 
     def rows(self) -> Iterator[tuple[Instrument, tuple[str, ...]]]:
         """Every record with the keys under which it is found."""
@@ -125,6 +141,10 @@ def priced_in(instrument: Instrument, currency: str) -> Instrument:
     if instrument.kind != "coin" or instrument.currency == currency or currency not in COIN_CURRENCIES:
         return instrument
     return structs.replace(instrument, symbol=f"{instrument.bare_symbol}-{currency}", currency=currency)
+
+
+def _names(line: str) -> list[str]:
+    return line.split("\t")[8:10]
 
 
 def read_row(line: str) -> Instrument:
