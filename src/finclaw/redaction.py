@@ -10,6 +10,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
@@ -17,13 +18,19 @@ SHORTEST: Final = 8
 """Characters. A shorter value would be found in ordinary words."""
 HIDDEN: Final = "[secret]"
 _MOST: Final = 500
-"""Secrets that are remembered; a token that is replaced every minute must not fill the memory."""
+"""Temporary secrets that are remembered; a token that is replaced every minute must not fill the memory."""
+_LONGEST_FRAGMENT: Final = 16
+"""Characters of a secret beside an ellipsis that are enough to hide them; half of a shorter secret is enough."""
+_MOST_FRAGMENTS: Final = 1_000
+"""Places of a text that are compared with the beginning or end of one secret, so that no text takes long."""
+_ELLIPSES: Final = ("...", "…")
 _BREAKS: Final = re.compile(r"\n|(?<=[.!?。…])\s+")
 """Where an answer is cut while it is being written: a value of several lines, such as a private key, is hidden line by
 line."""
 _BASE64: Final = string.ascii_letters + string.digits + "+/_=-"
 _JSON_ESCAPES: Final = tuple(map(re.compile, ("[&<>]", "[&<>=']", "[&<>'+]")))
 """What the encoders of Go, Java (Gson) and .NET write as `\\u0026`, the last in capitals."""
+_UNICODE_ESCAPE: Final = re.compile("u[0-9a-fA-F]{4}")
 _LONGEST_RUN: Final = 2_000
 """Characters of base64 on either side of a secret that are hidden with it."""
 _NAME: Final = re.compile(
@@ -42,19 +49,30 @@ class KnownSecrets:
     def __init__(self) -> None:
         self._forms: dict[str, tuple[tuple[str, bool], ...]] = {}
         """By value: each form, and whether it is base64, which is hidden with what stands around it."""
+        self._temporary: dict[str, None] = {}
+        """The values that may be forgotten, the least recently used first."""
 
-    def remember(self, value: str) -> None:
+    def remember(self, value: str, *, configured: bool = False) -> None:
+        """Configured secrets are never forgotten. Of the others, the 500 that were used last are remembered."""
         value = value.strip()
-        if len(value) < SHORTEST or value in self._forms:
+        if len(value) < SHORTEST:
             return
-        while len(self._forms) >= _MOST:
-            del self._forms[next(iter(self._forms))]
+        is_temporary = not configured and (value not in self._forms or value in self._temporary)
+        self._temporary.pop(value, None)
+        if is_temporary:
+            while len(self._temporary) >= _MOST:
+                oldest = next(iter(self._temporary))
+                del self._temporary[oldest], self._forms[oldest]
+            self._temporary[value] = None
+        if value in self._forms:
+            return
         parts = [part for part in _BREAKS.split(value) if part != value and len(part) >= SHORTEST]
         forms = [form for each in (value, *parts) for form in _forms_of(each)]
         self._forms[value] = tuple(dict.fromkeys(forms))
 
     def forget_all(self) -> None:
         self._forms.clear()
+        self._temporary.clear()
 
     def hide(self, text: str) -> str:
         """The text with a mark in place of each secret; the very same text where it holds none."""
@@ -71,7 +89,10 @@ class KnownSecrets:
         return "".join([*pieces, text[position:]])
 
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
-        for forms in tuple(self._forms.values()):
+        has_ellipsis = any(each in text for each in _ELLIPSES)
+        for value, forms in tuple(self._forms.items()):
+            if has_ellipsis:
+                yield from _find_fragments(text, value)
             for form, is_base64 in forms:
                 start = text.find(form)
                 while start >= 0:
@@ -80,6 +101,34 @@ class KnownSecrets:
                         first, end = _whole_run(text, start, end)
                     yield first, end
                     start = text.find(form, end)
+
+
+def _find_fragments(text: str, value: str) -> Iterator[tuple[int, int]]:
+    """What a library's shortened `repr` leaves of a secret: its beginning before an ellipsis, its end after one."""
+    size = max(SHORTEST, min(_LONGEST_FRAGMENT, len(value) // 2))
+    for start in islice(_positions(text, value[:size]), _MOST_FRAGMENTS):
+        end = start + _shared_length(value, text[start : start + len(value)])
+        if text.startswith(_ELLIPSES, end):
+            yield start, end
+    for position in islice(_positions(text, value[-size:]), _MOST_FRAGMENTS):
+        end = position + size
+        before = text[max(0, end - len(value)) : end]
+        start = end - _shared_length(value[::-1], before[::-1])
+        if text.endswith(_ELLIPSES, 0, start):
+            yield start, end
+
+
+def _shared_length(one: str, other: str) -> int:
+    """How many characters two texts have in common from their beginning."""
+    differing = (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return next(differing, min(len(one), len(other)))
+
+
+def _positions(text: str, part: str) -> Iterator[int]:
+    start = text.find(part)
+    while start >= 0:
+        yield start
+        start = text.find(part, start + 1)
 
 
 def _forms_of(value: str) -> Iterator[tuple[str, bool]]:
@@ -92,6 +141,7 @@ def _forms_of(value: str) -> Iterator[tuple[str, bool]]:
     in_code = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
     in_code |= {_as_written_by(each, escaped) for each in in_code for escaped in _JSON_ESCAPES}
     in_code |= {each.replace("/", "\\/") for each in in_code}
+    in_code |= {json.dumps(each)[1:-1] for each in in_code}  # JSON inside JSON
     for each in sorted(in_address | in_code | {html.escape(value), html.escape(value, quote=False)}):
         yield each, False
     yield raw.hex(), False
@@ -124,15 +174,32 @@ def _whole_run(text: str, start: int, end: int) -> tuple[int, int]:
     lowest = max(0, start - _LONGEST_RUN)
     first = lowest + len(text[lowest:start].rstrip(_BASE64))
     if first < start and first > 0 and text[first - 1] == "\\":
-        first += 1  # the letter of an escape such as \n
+        first += 5 if _UNICODE_ESCAPE.match(text, first) else 1  # what belongs to an escape such as \u0001 or \n
+        first = min(first, start)
     behind = text[end : end + _LONGEST_RUN]
     return first, end + len(behind) - len(behind.lstrip(_BASE64))
 
 
 _known: Final = KnownSecrets()
-remember_secret: Final = _known.remember
 hide_known_secrets: Final = _known.hide
 forget_known_secrets: Final = _known.forget_all
+
+
+def remember_secret(value: str) -> None:
+    """Hide a secret of the settings from now on."""
+    _known.remember(value, configured=True)
+
+
+def hide_and_cut(text: str, length: int) -> str:
+    """At most `length` characters. Secrets are hidden first, because nothing would recognise half of one."""
+    return hide_known_secrets(text)[:length]
+
+
+def hide_in_bytes(content: bytes) -> bytes:
+    """The content with its secrets hidden; bytes that are not UTF-8 stay as they are."""
+    text = content.decode("utf-8", "surrogateescape")
+    hidden = hide_known_secrets(text)
+    return content if hidden is text else hidden.encode("utf-8", "surrogateescape")
 
 
 def remember_secrets_in_address(address: str) -> None:
@@ -148,11 +215,16 @@ def remember_secrets_in_address(address: str) -> None:
 
 
 class Secret:
+    """A value that is hidden wherever it turns up, for as long as the process lives.
+
+    `temporary`: it is replaced often, such as an access token, and may be forgotten after 500 others.
+    """
+
     __slots__ = ("_value",)
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str, *, temporary: bool = False) -> None:
         self._value: Final = value
-        remember_secret(value)  # from here on it is hidden wherever it turns up
+        _known.remember(value, configured=not temporary)
 
     def reveal(self) -> str:
         """The only way to the value, so that every use can be found by its name."""

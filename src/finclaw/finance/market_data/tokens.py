@@ -54,13 +54,13 @@ class TokenStore:
                     retry_at=datetime.fromtimestamp(again, UTC),
                 )
             if kept:
-                return Secret(kept)
+                return Secret(kept, temporary=True)
             token, lifetime = await request()
             until = now + (lifetime - min(_EARLY, lifetime / 10)).total_seconds()
             await self._database.execute(
                 "UPDATE access_token SET token = ?, good_until = ? WHERE source = ?", token, until, source.id
             )
-            return Secret(token)
+            return Secret(token, temporary=True)
 
     async def forget(self, source: SourceInfo) -> None:
         """The source no longer takes it. The spacing holds all the same."""
