@@ -18,6 +18,7 @@ import msgspec
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import TurnRecord
+from finclaw.redaction import hide_known_secrets
 from finclaw.tools.guard.redact import redact_for_display
 
 _SEQUENCES: Final = re.compile(
@@ -57,7 +58,7 @@ def escape_controls(text: str) -> str:
 
 def one_line(text: str, limit: int = 40) -> str:
     """A short form for a line of ours: cleaned, without line breaks, cut at the limit."""
-    flat = " ".join(clean(text).split())
+    flat = " ".join(clean(hide_known_secrets(text)).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

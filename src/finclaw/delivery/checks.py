@@ -16,6 +16,7 @@ from finclaw.delivery.format import FormatOptions
 from finclaw.delivery.visible import Visible, make_visible
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.visibility import Draft, DraftFinding, VisibilityCheck
+from finclaw.redaction import hide_known_secrets
 from finclaw.text import Language
 from finclaw.tools.last_line import with_last_line
 
@@ -117,7 +118,10 @@ def _find_all(checks: Sequence[Check], draft: Draft) -> Iterator[DraftFinding]:
                     "a visible check of extension %r found %r, which is no place in the text", check.extension, each
                 )
                 raise _Withheld(f"a check of {check.extension} failed")
-            reason = " ".join(each.reason.split())[:LONGEST_REASON] or f"a check of {check.extension} objects"
+            reason = (
+                " ".join(hide_known_secrets(each.reason).split())[:LONGEST_REASON]
+                or f"a check of {check.extension} objects"
+            )
             yield replace(each, reason=reason)
 
 

@@ -20,6 +20,7 @@ from finclaw.fetch.location import Location, join, read_location
 from finclaw.fetch.pinned import pinned_session
 from finclaw.fetch.revalidation import HostSlots, ReplyCache, validators
 from finclaw.kernel.fetch import FetchReply, FetchRequest
+from finclaw.redaction import hide_and_cut
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,9 @@ async def _read(location: Location, response: ClientResponse, request: FetchRequ
     named = response.headers.get("Content-Type", "")
     media_type = named.partition(";")[0].strip().lower()
     if media_type and not _is_wanted(media_type, request):
-        raise ToolError(f"{location.host} gave {media_type[:80]!r}, which cannot be read here; look for a text page")
+        raise ToolError(
+            f"{location.host} gave {hide_and_cut(media_type, 80)!r}, which cannot be read here; look for a text page"
+        )
     encoding = response.headers.get("Content-Encoding", "")
     body, truncated = await read_body(response.content.iter_any(), encoding, request.limits.body)
     charset = _CHARSET.search(named)
@@ -171,7 +174,9 @@ def _is_wanted(media_type: str, request: FetchRequest) -> bool:
 def _check_headers(request: FetchRequest) -> None:
     for name, value in request.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise ToolDenied(f"the header {name[:40]!r} holds what no header can; write it in printable ASCII")
+            raise ToolDenied(
+                f"the header {hide_and_cut(name, 40)!r} holds what no header can; write it in printable ASCII"
+            )
         if name.lower() in _OWN_HEADERS or name.lower().startswith("proxy-"):
             raise ToolDenied(f"the header {name} is the gateway's own; leave it out")
 

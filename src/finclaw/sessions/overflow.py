@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from finclaw.redaction import hide_known_secrets
 from finclaw.sessions.carried_over import SenderKey, key_of_sender
 from finclaw.sessions.steering import JoinOffer
 
@@ -46,5 +47,5 @@ class Overflow:
 
 
 def shorten(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(hide_known_secrets(text).split())
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"

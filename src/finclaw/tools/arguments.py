@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
+from finclaw.redaction import hide_and_cut
 from finclaw.tools.check_cost import CheckCost, CheckWork
 from finclaw.tools.coercion import coerce_arguments, format_path
 from finclaw.tools.guard.redact import redact_for_display
@@ -212,5 +213,5 @@ def _complaint(error: "ValidationError") -> str:
     message = error.message
     if len(message) > _LONGEST_COMPLAINT:
         # Half of a secret would be known by nobody for what it is: they are taken out before anything is cut.
-        message = redact_for_display(message[:_LONGEST_READ])[: _LONGEST_COMPLAINT - 1] + "…"
+        message = redact_for_display(hide_and_cut(message, _LONGEST_READ))[: _LONGEST_COMPLAINT - 1] + "…"
     return f"{path}: {message}" if path else message

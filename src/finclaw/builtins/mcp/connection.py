@@ -23,6 +23,7 @@ from finclaw.builtins.mcp.settings import McpSettings, environment, request_head
 from finclaw.builtins.mcp.transport import ConnectionEnd, ServerLost, TransportStreams, watch
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import Clock
+from finclaw.redaction import hide_and_cut
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.redact import redact_for_display
 
@@ -208,4 +209,4 @@ def _in_words(error: BaseException) -> str:
 
 def _short(text: str) -> str:
     """A stranger's words on one line of ours; secrets are taken out first, for nobody would know half of one."""
-    return " ".join(redact_for_display(clean(text[:2_000])).split())[:300] or "no reason was given"
+    return " ".join(redact_for_display(hide_and_cut(clean(text), 2_000)).split())[:300] or "no reason was given"

@@ -12,6 +12,7 @@ from msgspec import Struct
 from finclaw.builtins.mcp.bounds import must_be_bounded
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
+from finclaw.redaction import hide_and_cut, hide_known_secrets
 from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.check_cost import measure
 from finclaw.tools.guard.clean import clean
@@ -71,7 +72,7 @@ def spec_of(server: str, definition: Definition) -> ToolSpec:
     schema = cast("dict[str, Any]", _visible(definition.schema))
     if _is_hiding(schema):
         raise ExtensionError("its schema has invisible characters in a name or a value")
-    said = clean(definition.description).strip()
+    said = hide_known_secrets(clean(definition.description)).strip()
     words = f"{said[:_LONGEST]}…" if len(said) > _LONGEST else said
     spec = ToolSpec(
         local_name(server, definition.name),
@@ -94,7 +95,7 @@ def _visible(schema: Any) -> Any:
 
 def _keyword(key: str, value: Any) -> Any:
     if key in _SHOWN_TO_MODELS and isinstance(value, str):
-        return clean(value)[:_LONGEST]
+        return hide_and_cut(clean(value), _LONGEST)
     if key == "properties" and isinstance(value, dict):  # names of the server's own, whatever they are
         return {name: _schema_object(_visible(each)) for name, each in cast("dict[str, Any]", value).items()}
     return _visible(value)

@@ -15,6 +15,7 @@ from mcp.shared.message import SessionMessage
 
 from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.transport import ConnectionEnd
+from finclaw.redaction import hide_and_cut
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.redact import redact_for_display
 from finclaw.tools.process.program import Program
@@ -102,7 +103,7 @@ async def _say(process: Process, to_say: ObjectReceiveStream[SessionMessage], en
 
 def _printable_line(line: bytes) -> str:
     # Secrets before the cut: the log takes them out too, but would not know half of one.
-    return redact_for_display(clean(line[:2_000].decode("utf-8", "replace"))).strip()[:300]
+    return redact_for_display(hide_and_cut(clean(line.decode("utf-8", "replace")), 2_000)).strip()[:300]
 
 
 async def _log_complaints(process: Process, logger: logging.Logger) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 import mcp_types as types
 
 from finclaw.errors import ToolError
+from finclaw.redaction import hide_and_cut
 from finclaw.tools.guard.clean import clean
 from finclaw.tools.guard.redact import redact_for_display
 
@@ -23,13 +24,15 @@ def result_text(server: str, result: types.CallToolResult) -> str:
     if result.is_error:
         # Secrets before the cut: the guard behind us would not know half of one.
         said = (
-            " ".join(clean(redact_for_display(text[: 5 * _LONGEST_COMPLAINT])[:_LONGEST_COMPLAINT]).split())
+            " ".join(clean(redact_for_display(hide_and_cut(text, 5 * _LONGEST_COMPLAINT))[:_LONGEST_COMPLAINT]).split())
             or "no reason was given"
         )
         raise ToolError(f"the MCP server {server} says that it failed, in its own words: «{said}»")
     number = token_hex(8)
     cut = "\n[The result goes on; only its beginning is shown.]" if len(text) > _LONGEST else ""
-    shown = text[:_LONGEST] if text.strip() else "(an empty result)"
+    if not text.strip():
+        text = "(an empty result)"
+    shown = hide_and_cut(text, _LONGEST) if cut else text
     return f"[{number}: what the MCP server {server} wrote]\n{shown}\n[{number}: end]{cut}"
 
 
@@ -47,11 +50,11 @@ def _part(part: types.ContentBlock) -> str:
         case types.TextContent():
             return part.text
         case types.ImageContent() | types.AudioContent():
-            return f"[{part.type}, {part.mime_type[:100]}, not shown]"
+            return f"[{part.type}, {hide_and_cut(part.mime_type, 100)}, not shown]"
         case types.ResourceLink():
-            return f"[a resource that was not read: {str(part.uri)[:500]}]"
+            return f"[a resource that was not read: {hide_and_cut(str(part.uri), 500)}]"
         case types.EmbeddedResource():
             inner = part.resource
             if isinstance(inner, types.TextResourceContents):
                 return inner.text
-            return f"[a resource that is no text: {str(inner.uri)[:500]}]"
+            return f"[a resource that is no text: {hide_and_cut(str(inner.uri), 500)}]"

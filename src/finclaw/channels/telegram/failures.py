@@ -6,6 +6,7 @@ from typing import Final
 import aiohttp
 from aiogram.exceptions import (
     AiogramError,
+    ClientDecodeError,
     TelegramAPIError,
     TelegramBadRequest,
     TelegramConflictError,
@@ -29,8 +30,14 @@ SendError = SendFailed | SendRefused | SendUnknown
 
 def describe(error: Exception) -> str:
     """What happened, in one line, without secrets: addresses of the Bot API hold the token."""
-    said = error.message if isinstance(error, TelegramAPIError) else f"{type(error).__name__}: {error}"
-    return hide_known_secrets(" ".join(_BACKGROUND.sub("", said).split())[:500])
+    match error:
+        case TelegramAPIError():
+            said = error.message
+        case ClientDecodeError():  # its own text repeats the whole answer, shortened in the middle of a secret
+            said = f"Telegram's answer could not be read: {type(error.original).__name__}"
+        case _:
+            said = f"{type(error).__name__}: {error}"
+    return " ".join(_BACKGROUND.sub("", hide_known_secrets(said)).split())[:500]
 
 
 def translate_send(error: Exception) -> SendError:

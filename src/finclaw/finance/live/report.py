@@ -6,6 +6,7 @@ from datetime import datetime
 from finclaw.finance.live.canaries import KNOWN_ON
 from finclaw.finance.live.probe import ProbeResult
 from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.redaction import hide_known_secrets
 
 
 def write_report(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str] = ()) -> str:
@@ -35,4 +36,4 @@ def _lines(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collec
 
 def _cell(text: str) -> str:
     """On one line, and without the sign that ends a cell: an error quotes what a stranger answered."""
-    return " ".join(text.replace("|", "/").replace("<", "‹").split())[:300]
+    return " ".join(hide_known_secrets(text).replace("|", "/").replace("<", "‹").split())[:300]

@@ -28,7 +28,7 @@ from finclaw.finance.market_data.port import Filing
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import FeedEntry, clean_line, parse_feed
-from finclaw.redaction import Secret
+from finclaw.redaction import Secret, hide_and_cut
 
 _SEOUL: Final = "Asia/Seoul"
 _WINDOW: Final = timedelta(days=90)
@@ -205,10 +205,10 @@ def _read_day(text: str, source: str) -> date:
     try:
         return datetime.strptime(text, "%Y%m%d").replace(tzinfo=UTC).date()
     except ValueError as error:
-        raise DataMalformed(f"{source} gave {text[:20]!r} as a day", source=source) from error
+        raise DataMalformed(f"{source} gave {hide_and_cut(text, 20)!r} as a day", source=source) from error
 
 
 def _digits(text: str, source: str) -> str:
     if not (text.isascii() and text.isdecimal()):
-        raise DataMalformed(f"{source} gave {text[:20]!r} as a number of a filing", source=source)
+        raise DataMalformed(f"{source} gave {hide_and_cut(text, 20)!r} as a number of a filing", source=source)
     return text

@@ -30,6 +30,7 @@ from finclaw.finance.market_data.source import DataKind, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.market_data.tokens import TokenAnswer, TokenSource
 from finclaw.finance.sources.reading import day_bar, read_number
+from finclaw.redaction import hide_and_cut
 
 T = TypeVar("T")
 
@@ -178,7 +179,9 @@ def _read_bar(client: SourceClient, instrument: Instrument, row: _Day) -> Bar | 
     try:
         day = datetime.strptime(row.stck_bsop_date, "%Y%m%d").replace(tzinfo=UTC).date()
     except ValueError as error:
-        raise DataMalformed(f"{client.name} gave {row.stck_bsop_date[:20]!r} as a day", source=client.name) from error
+        raise DataMalformed(
+            f"{client.name} gave {hide_and_cut(row.stck_bsop_date, 20)!r} as a day", source=client.name
+        ) from error
     opened, high, low, close = (
         read_number(each, client.name, "a bar") for each in (row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr)
     )

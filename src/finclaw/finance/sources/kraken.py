@@ -15,6 +15,7 @@ from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import read_epoch, read_number
+from finclaw.redaction import hide_and_cut
 
 _BASIS: Final = "00:00 UTC"
 _MINUTES: Final = frozenset({1, 5, 15, 30, 60, 240})
@@ -83,7 +84,7 @@ class Kraken(DataSource):
 def _check_errors(client: SourceClient, errors: list[str]) -> None:
     if not errors:
         return
-    text = f"{client.name} answered {errors[0][:80]!r}"
+    text = f"{client.name} answered {hide_and_cut(errors[0], 80)!r}"
     if any("limit" in each.lower() or "too many" in each.lower() for each in errors):
         rest = client.now() + timedelta(seconds=client.info.rest)
         raise DataRateLimited(text, source=client.name, retry_at=rest)

@@ -29,6 +29,7 @@ from finclaw.finance.market_data.source import DataKind, DataSource, SourceClien
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import Number, day_bar, read_number, read_optional, read_time, trim
 from finclaw.finance.venue import VENUES
+from finclaw.redaction import hide_and_cut
 
 _HEADERS: Final = {
     "User-Agent": "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36",
@@ -239,7 +240,9 @@ def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_C
         try:
             starts = datetime.strptime(each.local_date_time, "%Y%m%d%H%M%S").replace(tzinfo=zone).astimezone(UTC)
         except ValueError as error:
-            raise DataMalformed(f"{name} gave {each.local_date_time[:20]!r} as a time", source=name) from error
+            raise DataMalformed(
+                f"{name} gave {hide_and_cut(each.local_date_time, 20)!r} as a time", source=name
+            ) from error
         opened, high, low, close = _prices(each, name, each.current_price)
         day = starts.astimezone(zone).date()
         bars.append(
@@ -274,7 +277,7 @@ def _read_day(text: str, name: str) -> date:
     try:
         return datetime.strptime(text, "%Y%m%d").replace(tzinfo=UTC).date()
     except ValueError as error:
-        raise DataMalformed(f"{name} gave {text[:20]!r} as a day", source=name) from error
+        raise DataMalformed(f"{name} gave {hide_and_cut(text, 20)!r} as a day", source=name) from error
 
 
 def _prices(candle: _Candle, name: str, close: Number) -> tuple[Decimal, Decimal, Decimal, Decimal]:

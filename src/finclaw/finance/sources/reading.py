@@ -9,6 +9,7 @@ from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data.errors import DataMalformed
 from finclaw.finance.market_data.source import SourceClient
+from finclaw.redaction import hide_and_cut
 
 Number = str | int | float | None
 """A figure as JSON has it. Some vendors write texts, some numbers, and some change their mind."""
@@ -20,7 +21,7 @@ def read_number(value: Number, source: str, what: str) -> Decimal:
     """Raises DataMalformed."""
     text = str(value).strip()
     if value is None or isinstance(value, bool) or not _NUMBER.fullmatch(text):
-        raise DataMalformed(f"{source} gave {text[:40]!r} as {what}", source=source)
+        raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as {what}", source=source)
     return trim(Decimal(text.replace(",", "")))
 
 
@@ -45,9 +46,9 @@ def read_time(text: str, source: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise DataMalformed(f"{source} gave {text[:40]!r} as a time", source=source) from error
+        raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as a time", source=source) from error
     if moment.tzinfo is None:
-        raise DataMalformed(f"{source} gave a time without its zone, {text[:40]!r}", source=source)
+        raise DataMalformed(f"{source} gave a time without its zone, {hide_and_cut(text, 40)!r}", source=source)
     return moment.astimezone(UTC)
 
 

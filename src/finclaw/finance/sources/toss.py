@@ -32,6 +32,7 @@ from finclaw.finance.market_data.tokens import TokenAnswer, TokenSource
 from finclaw.finance.sources.reading import Number, day_bar, read_number, read_time
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
+from finclaw.redaction import hide_and_cut
 
 T = TypeVar("T")
 
@@ -185,7 +186,9 @@ def _widen(bar: Bar, price: Decimal) -> tuple[Decimal, Decimal]:
 def _read_bar(client: SourceClient, instrument: Instrument, row: _Candle) -> Bar | None:
     name = client.name
     if row.currency != instrument.currency:
-        raise DataMalformed(f"{name}'s bars of {instrument.symbol} are in {row.currency[:10]!r}", source=name)
+        raise DataMalformed(
+            f"{name}'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}", source=name
+        )
     day = read_time(row.timestamp, name).astimezone(VENUES[instrument.exchange].tz).date()
     opened, high, low, close = (
         read_number(each, name, "a bar") for each in (row.open_price, row.high_price, row.low_price, row.close_price)

@@ -9,6 +9,7 @@ import apsw
 from finclaw.kernel.fact import SessionFact
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import TurnRecord, TurnTrace
+from finclaw.redaction import hide_and_cut
 from finclaw.storage.sqlite import facts, inbox, joining, transcript
 from finclaw.storage.sqlite.codec import (
     PublicIds,
@@ -103,7 +104,7 @@ def _record(ids: PublicIds, row: tuple[Any, ...]) -> TurnRecord:
         steps=int(steps),
         usage=read_usage(str(usage or "{}")),
         cost=Decimal(str(cost)),
-        opening=read_inbound(str(inbound)).text[:80],
+        opening=hide_and_cut(read_inbound(str(inbound)).text, 80),
     )
 
 
