@@ -35,6 +35,7 @@ from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, Decided
 from finclaw.web.sessions_view import (
     BackupView,
     ForgetBody,
+    ForkBody,
     PeopleView,
     PersonBody,
     PruneBody,
@@ -137,6 +138,21 @@ class StateClient:
 
         return self._choose(
             lambda gateway: gateway.fetch("GET", f"{_session_path(key)}/export"), export, _no_session(key)
+        )
+
+    def fork_session(self, key: str, into: str) -> int:
+        """Copy a conversation as it is kept, and return how many messages it has. An export would be redacted."""
+
+        async def copy(store: Store) -> int:
+            messages = await store.messages(key)
+            await store.restore(into, messages, [each.fact for each in reversed(await store.facts(key))])
+            return len(messages)
+
+        body, path = msgspec.json.encode(ForkBody(into)), f"{_session_path(key)}/fork"
+        return self._choose(
+            lambda gateway: gateway.call("POST", path, SessionView, body, timeout=_LONG).messages,
+            copy,
+            _no_session(key),
         )
 
     def import_session(self, key: str, content: bytes) -> None:

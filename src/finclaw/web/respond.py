@@ -1,5 +1,6 @@
-"""Responses: JSON by msgspec, errors among them, and the headers that every answer carries."""
+"""Responses: JSON by msgspec, errors among them, the headers that every answer carries, and redaction of every body."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -7,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from finclaw.errors import FinclawError
-from finclaw.redaction import hide_known_secrets
+from finclaw.redaction import hide_in_bytes, hide_known_secrets
 from finclaw.web.errors import ApiError, error_view, from_finclaw, too_large
 
 log = logging.getLogger(__name__)
@@ -20,15 +21,57 @@ _HEADERS = {
     "Server": "finclaw",
     "X-Content-Type-Options": "nosniff",
 }
+_OFF_LOOP_ABOVE = 50_000
+"""Bytes of a body that is redacted in a thread, so that an export does not block the event loop."""
+_LONGEST_REASON = 123
+"""Bytes for which the close frame of a WebSocket has room."""
 _encode = msgspec.json.Encoder().encode
 
 
 def json_response(data: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    body = hide_known_secrets(_encode(data).decode()).encode()
+    body = hide_in_bytes(_encode(data))
     return web.Response(body=body, status=status, headers=headers, content_type="application/json")
 
 
-async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+class RedactedStream(web.StreamResponse):
+    """A streamed response in which known secrets are hidden; each write is a whole event."""
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        await super().write(hide_in_bytes(bytes(data)))
+
+
+class RedactedSocket(web.WebSocketResponse):
+    """A WebSocket in whose text frames and close reason known secrets are hidden."""
+
+    async def send_str(self, data: str, compress: int | None = None) -> None:
+        await super().send_str(hide_known_secrets(data), compress)
+
+    async def send_bytes(self, data: bytes | bytearray | memoryview, compress: int | None = None) -> None:
+        await super().send_bytes(hide_in_bytes(bytes(data)), compress)
+
+    async def close(self, *, code: int = 1_000, message: bytes = b"", drain: bool = True) -> bool:
+        return await super().close(code=code, message=hide_in_bytes(message)[:_LONGEST_REASON], drain=drain)
+
+
+@web.middleware
+async def redact_body(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Hide known secrets in the body, whichever route made it. It is outermost, so no route can be added without it."""
+    response = await handler(request)
+    if isinstance(response, web.Response) and response.body is not None:
+        if not isinstance(response.body, bytes | bytearray):
+            raise TypeError(f"{request.path} answers with a body that cannot be redacted; answer with bytes")
+        body = bytes(response.body)
+        is_large = len(body) > _OFF_LOOP_ABOVE
+        response.body = await asyncio.to_thread(hide_in_bytes, body) if is_large else hide_in_bytes(body)
+    return response
+
+
+async def prepare_response(_: web.Request, response: web.StreamResponse) -> None:
+    """Add the headers. Raises TypeError for a stream that would not be redacted, before anything of it is sent."""
+    if not isinstance(response, web.Response | RedactedStream | RedactedSocket):
+        raise TypeError(f"{type(response).__name__} sends what was not redacted; use RedactedStream or RedactedSocket")
     response.headers.update(_HEADERS)
 
 

@@ -30,7 +30,7 @@ from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.people_api import PeopleApi
 from finclaw.web.principal import OWNER, Principal
-from finclaw.web.respond import add_headers, errors_as_json, json_response
+from finclaw.web.respond import errors_as_json, json_response, prepare_response, redact_body
 from finclaw.web.sessions_api import SessionsApi
 from finclaw.web.settings import WebServerSettings
 from finclaw.web.socket import LiveSockets
@@ -158,10 +158,10 @@ class WebRoutes:
 
 def _application(server: WebServer, routes: WebRoutes) -> web.Application:
     application = web.Application(
-        middlewares=(_count_requests(routes.connections), errors_as_json, _only_from_here(server.port)),
+        middlewares=(redact_body, _count_requests(routes.connections), errors_as_json, _only_from_here(server.port)),
         client_max_size=routes.settings.max_body,
     )
-    application.on_response_prepare.append(add_headers)
+    application.on_response_prepare.append(prepare_response)
     for route in routes.authenticated_routes():
         authenticated_routes = routes.admission.guard(route, routes.settings.max_body)
         application.router.add_route(route.method, route.path, authenticated_routes)

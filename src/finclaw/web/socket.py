@@ -17,6 +17,7 @@ from finclaw.web.admission import Admission
 from finclaw.web.errors import ApiError, from_finclaw
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import MessageBody, Principal, inbound
+from finclaw.web.respond import RedactedSocket
 from finclaw.web.view import AcceptedView
 
 HELLO_WITHIN: Final = 5.0
@@ -60,7 +61,7 @@ class LiveSockets:
         authorization = request.headers.get("Authorization")
         if authorization is not None:
             self._admission.admit(request, authorization, "messages")
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=self._max_frame, timeout=GOODBYE_WITHIN)
+        socket = RedactedSocket(heartbeat=HEARTBEAT, max_msg_size=self._max_frame, timeout=GOODBYE_WITHIN)
         await socket.prepare(request)
         try:
             hello = await self._greeting(socket)
@@ -71,8 +72,7 @@ class LiveSockets:
         except ApiError as error:
             with suppress(ConnectionError):
                 await socket.send_str(_encode(_error(error)).decode())
-            # Numbers from 4000 on are ours to give; a reason has room for 123 bytes.
-            await socket.close(code=4_000 + error.status, message=str(error).encode()[:123])
+            await socket.close(code=4_000 + error.status, message=str(error).encode())  # from 4000 on they are ours
         except ConnectionError:
             pass  # the client left while we were speaking
         await socket.close()

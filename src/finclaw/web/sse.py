@@ -12,6 +12,7 @@ from finclaw.web.auth import Authenticator
 from finclaw.web.errors import ApiError, error_view
 from finclaw.web.live import LiveEvent, LiveStream
 from finclaw.web.principal import Principal
+from finclaw.web.respond import RedactedStream
 from finclaw.web.token_watch import TokenWatch
 
 KEEP_ALIVE: Final = 15.0
@@ -36,7 +37,7 @@ class EventStreams:
         conversation = request.query.get("conversation")
         if conversation == "":
             raise ApiError(400, "bad_request", "conversation must have a name; leave it out to follow all of them")
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        response = RedactedStream(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         authorization = request.headers.get("Authorization", "")
         with suppress(ConnectionError):  # the client left; that is how these end

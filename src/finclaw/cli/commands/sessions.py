@@ -204,10 +204,7 @@ def _read(name: str) -> bytes:
 
 def _fork(client: StateClient, settings: Settings, args: Namespace) -> int:
     key, into = find_key(client, settings, args.key, guess=True), new_key(settings, args.into)
-    content = client.export_session(key)
-    client.import_session(into, content)
-    messages = read_conversation(content)[1]
-    return _report_session(args, into, len(messages), f"copied from {key}")
+    return _report_session(args, into, client.fork_session(key, into), f"copied from {key}")
 
 
 def _reset(client: StateClient, settings: Settings, args: Namespace) -> int:
