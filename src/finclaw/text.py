@@ -19,6 +19,28 @@ def fix_surrogates(text: str) -> str:
     return text
 
 
+# ── what a terminal obeys ───────────────────────────────────────────────────────────────────────────────────────
+
+_CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""C0 and C1, line breaks, and marks that turn the direction of writing."""
+_UNESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def escape_json(text: str) -> str:
+    """The same JSON, with what a terminal obeys escaped: JSON itself escapes C0 only."""
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def escape_controls(text: str) -> str:
+    """One line in which controls are spelled out, for a path or a name, which must stay recognisable."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def escape_lines(text: str, prefix: str = "") -> str:
+    """Several lines without controls. With a prefix, none of them can pass for a line of something else."""
+    return "\n".join(prefix + escape_controls(line) for line in text.split("\n"))
+
+
 LengthUnit = Literal["characters", "utf16", "bytes"]
 """Units in which platforms count a text: characters of Unicode, UTF-16 code units, or bytes of UTF-8."""
 

@@ -4,6 +4,8 @@ import asyncio
 import io
 import json
 import logging
+import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,3 +70,34 @@ def test_what_json_cannot_hold_is_shown_as_it_looks() -> None:
     record = logging.LogRecord("finclaw", logging.INFO, __file__, 1, "x", (), None)
     record.odd = {1, 2}
     assert json.loads(JsonLines().format(record))["odd"] == "{1, 2}"
+
+
+HOSTILE = {
+    "clipboard": "\x1b]52;c;ZXZpbA==\x07",
+    "clear": "\x1b[2J",
+    "C1": "\x9b2J\x9d0;owned\x9c",
+    "right to left": "\u202e100\u2066",
+    "line break": "401\n12:00:00 error   all is well",
+    "carriage return": "401\r12:00:00 error   all is well",
+    "other line ends": "401\x0b12:00\x0c12:00\x8512:00\u202812:00\u202912:00",
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.parametrize("form", [PlainLines, JsonLines])
+def test_terminal_obeys_nothing_that_a_log_line_quotes(what: str, form: type[logging.Formatter]) -> None:
+    text = HOSTILE[what]
+    try:
+        try:
+            raise ValueError(text)
+        except ValueError as error:
+            raise RuntimeError(text) from error
+    except RuntimeError:
+        record = logging.LogRecord("finclaw", logging.ERROR, __file__, 1, "refused: %s", (text,), sys.exc_info())
+    setattr(record, text, text)
+    first, *others = form().format(record).split("\n")
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", "".join((first, *others)))
+    assert all(line.startswith("  | ") for line in others), "only an indented line continues another"
+    if form is PlainLines:
+        assert others
+        assert "RuntimeError: 401" in "\n".join(others) or "401" not in text

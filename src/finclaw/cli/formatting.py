@@ -19,6 +19,7 @@ import msgspec
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import TurnRecord
 from finclaw.redaction import hide_known_secrets
+from finclaw.text import escape_json
 from finclaw.tools.guard.redact import redact_for_display
 
 _SEQUENCES: Final = re.compile(
@@ -32,8 +33,6 @@ _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1, but for tab and newline
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks that turn the direction, so that 100 could read 001
 )
-_UNESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
@@ -44,16 +43,6 @@ def clean(text: str) -> str:
 def json_line(value: object) -> str:
     """JSON with nothing in its strings that a terminal obeys, for programs and for who looks over their shoulder."""
     return escape_json(msgspec.json.encode(value).decode())
-
-
-def escape_json(text: str) -> str:
-    """The same JSON, with what a terminal obeys escaped: JSON itself escapes C0 only."""
-    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def escape_controls(text: str) -> str:
-    """One line in which controls are spelled out, for a path or a name, which must stay recognisable."""
-    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def one_line(text: str, limit: int = 40) -> str:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Final, TextIO
 
 from finclaw.diagnostics.log import PlainLines
+from finclaw.text import escape_lines
 
 NEW_OBJECTS: Final = 5_000
 """More that stay than this, and it is looked among them; Python's own figure is 700."""
@@ -47,18 +48,18 @@ def install_excepthooks() -> None:
     sys.unraisablehook = _print_unraisable
     warnings.showwarning = _print_warning
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(PlainLines(_redact_text))
+        logging.lastResort.setFormatter(PlainLines(_safe_text))
 
 
-def _redact_text(text: str) -> str:
+def _safe_text(text: str) -> str:
     from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: most runs end without it
 
-    return redact_for_display(text)
+    return escape_lines(redact_for_display(text))
 
 
 def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     text = "".join(traceback.format_exception(kind, error, trace))
-    sys.stderr.write(_redact_text(text))
+    sys.stderr.write(_safe_text(text))
 
 
 def _print_warning(  # the interpreter's own signature
@@ -70,7 +71,7 @@ def _print_warning(  # the interpreter's own signature
     line: str | None = None,
 ) -> None:
     text = warnings.formatwarning(message, category, filename, lineno, line)
-    (file or sys.stderr).write(_redact_text(text))
+    (file or sys.stderr).write(_safe_text(text))
 
 
 def _print_thread_error(args: threading.ExceptHookArgs) -> None:

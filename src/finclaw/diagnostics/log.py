@@ -10,6 +10,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Literal, cast
 
 from finclaw.diagnostics.log_limit import limit_repeats
+from finclaw.text import escape_controls, escape_json, escape_lines
 
 _ids: ContextVar[Mapping[str, str]] = ContextVar("finclaw_log_ids", default=MappingProxyType({}))
 
@@ -79,11 +80,11 @@ class JsonLines(logging.Formatter):
             line["error"] = record.exc_info[0].__name__
             line["trace"] = "".join(traceback.format_exception(*record.exc_info))
         safe = line if _is_harmless(line, self._redact) else _redact_value(line, self._redact)
-        return json.dumps(safe, ensure_ascii=False, default=repr)
+        return escape_json(json.dumps(safe, ensure_ascii=False, default=repr))
 
 
 class PlainLines(logging.Formatter):
-    """A log formatter for people at a terminal."""
+    """A log formatter for people at a terminal, which obeys nothing that a line quotes. Traces are indented."""
 
     def __init__(self, redact: Redact = redact_nothing) -> None:
         super().__init__()
@@ -93,7 +94,10 @@ class PlainLines(logging.Formatter):
         when = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         more = " ".join(f"{key}={value}" for key, value in fields(record).items())
         line = f"{when} {record.levelname.lower():7} {record.getMessage()}" + (f"  ({more})" if more else "")
-        return self._redact(line + ("\n" + self.formatException(record.exc_info) if record.exc_info else ""))
+        shown = escape_controls(self._redact(line))
+        if record.exc_info and record.exc_info[0] is not None:
+            shown += "\n" + escape_lines(self._redact(self.formatException(record.exc_info)), "  | ")
+        return shown
 
 
 def _is_harmless(line: dict[str, Any], redact: Redact) -> bool:

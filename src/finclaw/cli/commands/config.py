@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.formatting import escape_controls, json_line
+from finclaw.cli.formatting import json_line
 from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.extension_problems import problems_of_extensions
 from finclaw.config.fill import BadSettings
@@ -18,6 +18,7 @@ from finclaw.config.load import HOME, Gathered, gather
 from finclaw.config.model_problems import problems_of_models, warnings_of_models
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
+from finclaw.text import escape_controls
 from finclaw.tools.guard.redact import redact_for_display
 
 

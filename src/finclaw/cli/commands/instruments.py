@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from finclaw.cli.arguments import add_actions, add_json_option, parse_path, parse_text
-from finclaw.cli.formatting import escape_controls, fit_line, json_line, plural, short, table, terminal_columns
+from finclaw.cli.formatting import fit_line, json_line, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError, ToolError
 from finclaw.fetch.fetchers import open_fetchers
@@ -23,6 +23,7 @@ from finclaw.finance.instruments.refresh import (
 )
 from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
 from finclaw.kernel.fetch import Fetcher, FetchRules
+from finclaw.text import escape_controls
 
 _VENDORS: Final[tuple[Vendor, ...]] = get_args(Vendor)
 _LISTS: Final = {"kr": KOREA, "us": AMERICA}

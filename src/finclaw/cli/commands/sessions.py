@@ -14,7 +14,7 @@ import msgspec
 from finclaw.cli.arguments import Action, add_actions, add_erasure_options, add_json_option, parse_count, parse_text
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.commands.upkeep.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
-from finclaw.cli.formatting import escape_json, one_line
+from finclaw.cli.formatting import one_line
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.session_text import conversation, findings, name_of, table
 from finclaw.cli.write_file import write_file
@@ -24,7 +24,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.record import SessionRecord
 from finclaw.redaction import hide_known_secrets
 from finclaw.routing.session_key import place_of, session_key
-from finclaw.text import fix_surrogates
+from finclaw.text import escape_json, fix_surrogates
 from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.sessions_view import MessagesView, RepairView, SessionView

@@ -8,7 +8,7 @@ import msgspec
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.cli.arguments import add_turn_argument
 from finclaw.cli.attach import StateClient, attach
-from finclaw.cli.formatting import escape_json, fit_line, terminal_columns
+from finclaw.cli.formatting import fit_line, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.cli.trace.tree import trace_of, tree_lines
 from finclaw.config.schema import Settings
@@ -16,6 +16,7 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.record import TurnTrace
 from finclaw.redaction import hide_known_secrets
+from finclaw.text import escape_json
 
 
 def arguments(parser: ArgumentParser) -> None:
