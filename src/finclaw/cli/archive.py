@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.errors import ConfigError, FinclawError
+from finclaw.private_files import make_private_directory
 from finclaw.storage.kinds import StoreKind
 
 MANIFEST: Final = "MANIFEST.json"
@@ -184,7 +185,7 @@ class Archive:
         if target is None:
             return _digest(content)
         path = target / member.name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         digest = hashlib.sha256()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "wb") as file:

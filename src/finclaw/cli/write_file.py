@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from finclaw.errors import ConfigError
+from finclaw.private_files import write_private_file
 
 
 def write_file(path: Path, content: bytes, *, force: bool) -> None:
@@ -15,7 +16,7 @@ def write_file(path: Path, content: bytes, *, force: bool) -> None:
         raise _explain_existing(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        _write(aside, content)
+        write_private_file(aside, content)
         if force:
             os.replace(aside, path)
         else:
@@ -25,14 +26,6 @@ def write_file(path: Path, content: bytes, *, force: bool) -> None:
     finally:
         with suppress(OSError):
             aside.unlink()
-
-
-def _write(path: Path, content: bytes) -> None:
-    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(opened, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _move_into_place(aside: Path, path: Path) -> None:

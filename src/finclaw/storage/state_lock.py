@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from finclaw.errors import ConfigError, StateBusy
+from finclaw.private_files import close_to_others, make_private_directory
 
 
 class StateLock:
@@ -15,7 +16,7 @@ class StateLock:
     def __init__(self, state: Path) -> None:
         path = state / "lock"
         try:
-            state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(state)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise ConfigError(
@@ -31,6 +32,11 @@ class StateLock:
             raise StateBusy(
                 f"another gateway or chat{who} already uses {str(state)!r}; stop it, or use another state directory"
             ) from None
+        try:
+            close_to_others(state)
+        except ConfigError:
+            self.release()
+            raise
         self._sign()
 
     def _sign(self) -> None:

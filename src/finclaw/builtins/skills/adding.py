@@ -15,6 +15,7 @@ from finclaw.builtins.skills.front_matter import name_in, read_skill
 from finclaw.builtins.skills.record import RECORD, Record, record_of
 from finclaw.builtins.skills.skill import BadSkill, Skill
 from finclaw.builtins.skills.skill_directory import is_name
+from finclaw.private_files import make_private_directory, write_private_file
 
 
 class Added(Struct, frozen=True):
@@ -34,7 +35,7 @@ def add(source: Path, directory: Path, now: datetime, *, force: bool = False) ->
         raise BadSkill(f"there is a skill {skill.name} already; look at both, then replace it with --force")
     if os.path.lexists(beside := directory / f"{skill.name}.md") and not force:
         raise BadSkill(f"it would take the place of {beside.name}; look at both, then remove that one, or say --force")
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(directory)
     aside = directory / f".new-{skill.name}-{os.getpid()}"
     try:
         words = hashlib.sha256(contents.files[SKILL_FILE]).hexdigest()
@@ -87,8 +88,5 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     folder.mkdir(mode=0o700)
     for name, content in files.items():
         path = folder / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(path, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        make_private_directory(path.parent)
+        write_private_file(path, content)

@@ -24,6 +24,7 @@ from finclaw.config.describe import Described, describe
 from finclaw.config.load import FILE_NAME, state_directory
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
+from finclaw.private_files import make_private_directory
 from finclaw.web.token import FILE_NAME as TOKEN
 from finclaw.web.token import obtain_token
 
@@ -92,7 +93,7 @@ def _line(is_new: bool, path: Path, about: str) -> str:
 def _make_directory(state: Path) -> str:
     is_new = not state.exists()
     try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(state)
     except OSError as error:
         raise ConfigError(
             f"cannot make the state directory {state}: {error.strerror}; choose another place with --state DIR"

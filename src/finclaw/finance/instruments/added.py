@@ -20,6 +20,7 @@ from finclaw.finance.instruments.vendor_symbols import is_krx_code
 from finclaw.finance.tick import Kind
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.scope import ToolCallContext
+from finclaw.private_files import close_to_others, make_private_directory, write_private_file
 
 DIRECTORY: Final = "instruments"
 LIST_ORIGIN: Final = "instrument names from a downloaded or imported list"
@@ -172,12 +173,11 @@ def _add_rows(path: Path, added: Iterable[str]) -> int:
 
 def _replace_text(path: Path, text: str) -> None:
     """Write it beside and move it into place: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_directory(path.parent)
+    close_to_others(path.parent.parent)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    aside.unlink(missing_ok=True)
+    write_private_file(aside, text.encode())
     aside.replace(path)
 
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from finclaw.errors import StoreFailed
+from finclaw.private_files import make_private_directory
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         return os.open(path, flags, 0o600)
 
 

@@ -13,6 +13,7 @@ from finclaw.cancellation import wait_shielded
 from finclaw.errors import ConfigError, ExtensionError, SessionError, StoreFailed
 from finclaw.kernel.extension import EXTENSIONS as EXTENSIONS  # noqa: PLC0414  others look for it beside its files
 from finclaw.kernel.extension import Transaction
+from finclaw.private_files import make_private_directory
 from finclaw.storage.sqlite.database import close_quietly, explain
 from finclaw.storage.upkeep.erasure import scrub
 
@@ -106,7 +107,7 @@ class ExtensionDatabase:
     def _open(self) -> apsw.Connection:
         if self._db is None:
             try:
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private_directory(self._path.parent)
                 db = apsw.Connection(str(self._path))
                 self._path.chmod(0o600)
             except OSError as error:
