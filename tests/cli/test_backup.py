@@ -10,18 +10,27 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 from tests.cli.gateway_process import serving
 from tests.cli.in_process import typed
 from tests.cli.kept_file import keep_file
 from tests.cli.terminal import finclaw
 
+from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.archive import MANIFEST, is_allowed
+from finclaw.cli.commands.upkeep import restore
+from finclaw.config.schema import Settings
+from finclaw.extensions.registration import NULL_SERVICES
+from finclaw.fetch.fetchers import open_fetchers
+from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.state_lock import StateLock
 
@@ -239,6 +248,117 @@ def test_a_backup_never_replaces_a_file_by_accident_and_leaves_no_half_of_one(st
     assert typed("backup", tmp_path / "nowhere" / "x.tar", "--state", state).code == 2
     assert not list(state.glob(".backup-*"))
     assert typed("backup", file, "--state", tmp_path / "empty").code == 1
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_SPARSE, tarfile.REGTYPE], ids=["GNU", "PAX"])
+def test_sparse_files_are_refused(state: Path, kind: bytes) -> None:
+    """A few bytes of them may stand for terabytes."""
+    file = rebuilt(backed_up(state), {"skills/x": lambda _: b"\0" * 4_096})
+    with tarfile.open(file) as tar:
+        members = [(each, tar.extractfile(each).read()) for each in tar]  # pyright: ignore
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as tar:
+        for member, content in members:
+            data = content
+            if member.name == "skills/x":
+                member.type, member.size, data = kind, 512, b"1\n0\n4096\n".ljust(512, b"\0")
+                if kind == tarfile.REGTYPE:
+                    realsize = {"major": "1", "minor": "0", "name": "skills/x", "realsize": "4096"}
+                    member.pax_headers = {f"GNU.sparse.{name}": value for name, value in realsize.items()}
+            tar.addfile(member, io.BytesIO(data))
+    assert "no plain file" in refused(state, file) + refused(state.parent / "elsewhere", file)
+    assert not (state.parent / "elsewhere").exists()
+
+
+def with_sql(*statements: str) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content[:18] + b"\1\1" + content[20:] if content else b"")  # not in WAL mode
+            file.flush()
+            db = apsw.Connection(file.name)
+            for statement in statements:
+                db.execute(statement)
+            db.close()
+            return Path(file.name).read_bytes()
+
+    return change
+
+
+GRANT = (
+    "CREATE TRIGGER mine AFTER INSERT ON approval BEGIN UPDATE approval SET state = 'granted' WHERE id = new.id; END"
+)
+IN_NOTES = "CREATE TRIGGER mine AFTER INSERT ON notes BEGIN DELETE FROM notes; END"
+MESSAGE_ADDED = "CREATE TRIGGER message_added AFTER INSERT ON message BEGIN UPDATE approval SET state = 'granted'; END"
+
+
+@pytest.mark.parametrize(
+    ("name", "statements"),
+    [
+        ("finclaw.db", [GRANT]),
+        ("finclaw.db", ["DROP TRIGGER message_added", MESSAGE_ADDED]),
+        ("finclaw.db", ["DROP TRIGGER message_added"]),
+        ("finclaw.db", ["CREATE VIEW mine AS SELECT * FROM approval"]),
+        ("finclaw.db", ["CREATE TABLE mine (a)"]),
+        ("finclaw.db", ["CREATE VIRTUAL TABLE mine USING fts5(a)"]),
+        ("finclaw.db", ["DROP INDEX grant_of", "CREATE UNIQUE INDEX grant_of ON standing_grant (abs(requester))"]),
+        ("finclaw.db", ["ALTER TABLE approval ADD COLUMN mine TEXT GENERATED ALWAYS AS ('granted')"]),
+        ("finclaw.db", ["PRAGMA user_version = -1"]),
+        ("finclaw.db", ["PRAGMA user_version = -2147483648"]),
+        ("finclaw.db", ["PRAGMA user_version = 0"]),
+        ("finclaw.db", ["PRAGMA user_version = 1"]),
+        ("extensions/memory.db", [IN_NOTES]),
+        ("extensions/memory.db", ["PRAGMA user_version = -1"]),
+        ("extensions/theirs.db", ["CREATE TABLE a (b)", "CREATE TRIGGER c AFTER INSERT ON a BEGIN DELETE FROM a; END"]),
+        ("extensions/theirs.db", ["CREATE VIEW a AS SELECT 1"]),
+        ("extensions/theirs.db", ["PRAGMA user_version = -1"]),
+    ],
+)
+def test_database_with_a_schema_that_no_finclaw_makes_is_refused(state: Path, name: str, statements: list[str]) -> None:
+    told = refused(state, rebuilt(backed_up(state), {name: with_sql(*statements)}))
+    assert name in told
+    assert "as this FinClaw makes it" in told or "which no FinClaw writes" in told
+
+
+def test_databases_of_extensions_are_restored(state: Path, tmp_path: Path) -> None:
+    theirs = with_sql("CREATE TABLE a (b UNIQUE)", "CREATE INDEX c ON a (b)", "PRAGMA user_version = 7")
+    file = rebuilt(backed_up(state), {"extensions/theirs.db": theirs})
+    assert (state / "extensions" / "memory.db").exists()
+    assert typed("restore", file, "--state", tmp_path / "other").code == 0
+
+
+def test_databases_of_all_built_in_extensions_are_known(tmp_path: Path) -> None:
+    opened = dict[str, Sequence[str]]()
+
+    def note(name: str, migrations: Sequence[str]) -> ExtensionDatabase:
+        opened[name] = migrations
+        return ExtensionDatabase(tmp_path, name, migrations)
+
+    agent = AgentSettings(extensions=("memory", ExtensionRef("mcp", {"servers": {}})))
+    services = replace(NULL_SERVICES, database=note, fetcher=open_fetchers())
+    load_registrar(Settings(state=tmp_path, market="live", agent=agent), services)
+    assert opened == restore.EXTENSIONS
+
+
+@pytest.mark.parametrize("depth", [2_000, 1_000_000])
+def test_deeply_nested_manifest_is_refused(state: Path, depth: int) -> None:
+    manifest = b'{"deep":' + b"[" * depth
+    file = state.parent / "deep.tar"
+    with tarfile.open(file, "w") as tar:
+        info = tarfile.TarInfo(MANIFEST)
+        info.size = len(manifest)
+        tar.addfile(info, io.BytesIO(manifest))
+    assert "no sound backup" in refused(state, file)
+
+
+def test_token_that_is_there_is_kept_and_that_is_said(state: Path, tmp_path: Path) -> None:
+    mine = (state / "token").read_text()
+    file = backed_up(state, "--with-token")
+    assert "token in it is none" in refused(state, rebuilt(file, {"token": lambda _: b"short"}))
+    foreign = rebuilt(file, {"token": lambda _: b"f" * 43})
+    done = typed("restore", foreign, "--state", state, "--yes")
+    assert (done.code, (state / "token").read_text()) == (0, mine)
+    assert "the token that was here is kept" in done.out
+    assert "the token is that of the backup" in typed("restore", foreign, "--state", tmp_path / "other").out
+    assert (tmp_path / "other" / "token").read_text() == "f" * 43
 
 
 # ── doctor ──────────────────────────────────────────────────────────────────────────────────────────────────

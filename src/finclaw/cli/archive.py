@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from finclaw.errors import ConfigError, FinclawError
 from finclaw.private_files import make_private_directory
@@ -40,7 +40,7 @@ class BadArchive(FinclawError):
 class ArchiveEntry(Struct, frozen=True):
     """A file in the archive."""
 
-    size: int
+    size: Annotated[int, Meta(ge=0)]
     sha256: str
 
 
@@ -140,12 +140,12 @@ class Archive:
         self.manifest = self._read_manifest()
 
     def _read_manifest(self) -> Manifest:
-        first = self._tar.next()
-        if first is None or first.name != MANIFEST or not first.isreg() or first.size > _LARGEST_MANIFEST:
+        first = next(self._members(), None)
+        if first is None or first.name != MANIFEST or not _is_plain(first) or first.size > _LARGEST_MANIFEST:
             raise self._bad(f"it does not begin with {MANIFEST}")
         try:
             manifest = msgspec.json.decode(self._content(first).read(), type=Manifest)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._bad(f"its {MANIFEST} cannot be read: {error}") from error
         if manifest.format != FORMAT:
             raise self._bad(f"it has format {manifest.format}, and this FinClaw reads {FORMAT}; install a newer one")
@@ -156,29 +156,38 @@ class Archive:
         return manifest
 
     def verify(self) -> None:
-        for _ in self._files(None):
-            pass
+        self._copy_files(None)
 
     def extract(self, target: Path) -> None:
         """Every file, synced, in a directory that is empty."""
-        for _ in self._files(target):
-            pass
+        self._copy_files(target)
         for directory in (target, *(path for path in target.rglob("*") if path.is_dir())):
             sync_directory(directory)
 
-    def _files(self, target: Path | None) -> Iterator[str]:
-        missing = dict(self.manifest.files)
-        for member in iter(self._tar.next, None):
+    def _copy_files(self, target: Path | None) -> None:
+        for member in self._check_members():
+            if self._copy(member, target) != self.manifest.files[member.name].sha256:
+                raise self._bad(f"{member.name!r} is not as it was written")
+
+    def _check_members(self) -> list[tarfile.TarInfo]:
+        """All files, compared with the manifest before the content of any of them is copied."""
+        missing, members = dict(self.manifest.files), list[tarfile.TarInfo]()
+        for member in self._members():
             expected = missing.pop(member.name, None)
             if expected is None:
                 raise self._bad(f"{member.name!r} is not in its {MANIFEST}, or is there twice")
-            if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.size != expected.size:
+            if not _is_plain(member) or member.size != expected.size:
                 raise self._bad(f"{member.name!r} is no plain file of {expected.size} bytes")
-            if self._copy(member, target) != expected.sha256:
-                raise self._bad(f"{member.name!r} is not as it was written")
-            yield member.name
+            members.append(member)
         if missing:
             raise self._bad(f"{next(iter(missing))!r} is missing")
+        return members
+
+    def _members(self) -> Iterator[tarfile.TarInfo]:
+        try:
+            yield from iter(self._tar.next, None)
+        except (ValueError, ArithmeticError) as error:  # a header with numbers that are none
+            raise self._bad(f"a header in it cannot be read: {error}") from error
 
     def _copy(self, member: tarfile.TarInfo, target: Path | None) -> str:
         content = self._content(member)
@@ -204,6 +213,11 @@ class Archive:
 
     def _bad(self, why: str) -> BadArchive:
         return BadArchive(f"{self._path} is no sound backup: {why}; nothing was changed")
+
+
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    """A sparse file is none: a few bytes of it may fill the disk."""
+    return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
 
 
 class open_archive:

@@ -7,9 +7,12 @@ system can do that: after a crash the directory is the old state or the new one.
 import ctypes
 import errno
 import os
+import re
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,20 +20,35 @@ from typing import Final
 import apsw
 import msgspec
 
+from finclaw.builtins.mcp import pins
+from finclaw.builtins.memory import notes
 from finclaw.cli.archive import BadArchive, Manifest, open_archive, sync_directory
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.config.load import state_directory
 from finclaw.errors import ConfigError, StateBusy
+from finclaw.finance.instruments import choices
+from finclaw.finance.sources import registry as sources
+from finclaw.finance.watchlist import store as watchlist
+from finclaw.private_files import make_private_directory, write_private_file
 from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.state_lock import StateLock
 from finclaw.storage.upkeep.copying import check
 from finclaw.web.token import FILE_NAME as TOKEN
+from finclaw.web.token import read_token
 
 _EXCHANGE: Final = 2
 _HERE: Final = -100
 _LOCK: Final = "lock"
+EXTENSIONS: Final = {
+    "finance": sources.MIGRATIONS,
+    "instruments": choices.MIGRATIONS,
+    "mcp": pins.MIGRATIONS,
+    "memory": notes.MIGRATIONS,
+    "watching": watchlist.MIGRATIONS,
+}
+"""The databases of our extensions."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -44,15 +62,19 @@ def run(args: Namespace) -> int:
     state = state_directory(args.state, os.environ)
     _ask_for_confirmation(args, state)
     try:
-        with StateLock(state), open_archive(Path(args.file)) as archive:
+        with open_archive(Path(args.file)) as archive, ExitStack() as locked:
             manifest = archive.manifest
             fresh = state.with_name(f".{state.name}.restore-{os.getpid()}")
             try:
-                fresh.mkdir(mode=0o700)
+                if state.exists():
+                    locked.enter_context(StateLock(state))
+                make_private_directory(fresh)
                 archive.extract(fresh)
                 _check_databases(fresh, manifest)
                 _check_blobs(fresh, manifest)
-                _keep_token(state, fresh)
+                token = _choose_token(state, fresh)
+                if not state.exists():  # one that is refused leaves nothing there
+                    locked.enter_context(StateLock(state))
                 old = _exchange(state, fresh)
             except OSError as error:
                 raise _explain_error(state, error) from error
@@ -60,7 +82,7 @@ def run(args: Namespace) -> int:
                 shutil.rmtree(fresh, ignore_errors=True)
     except StateBusy as error:
         raise StateBusy(f"{error}; a restore needs the state for itself") from error
-    _report(args, state, old, manifest)
+    _report(args, state, old, manifest, token)
     return 0
 
 
@@ -84,17 +106,47 @@ def _check_databases(fresh: Path, manifest: Manifest) -> None:
         try:
             db = _open_unchanged(path)
             try:
-                schema = int(db.pragma("user_version"))
+                migrations = MIGRATIONS if path == fresh / DATABASE else EXTENSIONS.get(path.stem)
+                _check_schema(db, str(path.relative_to(fresh)), migrations, manifest)
                 check(db, path)
             finally:
                 db.close()
         except apsw.Error as error:
             raise BadArchive(f"{path.name} in it is damaged ({error}); nothing was changed") from error
-        if path.name == DATABASE and schema > len(MIGRATIONS):
-            raise ConfigError(
-                f"the backup is of a newer FinClaw (version {manifest.finclaw}, schema {schema}, this one knows "
-                f"{len(MIGRATIONS)}); install that version. Nothing was changed"
-            )
+
+
+def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | None, manifest: Manifest) -> None:
+    """Compare what is in the database with what its migrations make. Of an extension that is not ours, only tables and
+    indexes are taken: a trigger could grant every approval, and a view could hide one."""
+    version = int(db.pragma("user_version"))
+    if migrations is not None and version > len(migrations):
+        raise ConfigError(
+            f"the backup is of a newer FinClaw (version {manifest.finclaw}, schema {version} of {name}, this one knows "
+            f"{len(migrations)}); install that version. Nothing was changed"
+        )
+    if version < 0 or (version == 0 and name == DATABASE):
+        raise BadArchive(f"{name} in it has schema {version}, which no FinClaw writes; nothing was changed")
+    found = _schema_objects(db)
+    if migrations is None:
+        odd = next((each for each in found if each[0] not in ("table", "index")), None)
+    else:
+        with closing(apsw.Connection(":memory:")) as known:
+            for migration in migrations[:version]:
+                known.execute(migration)
+            odd = next(iter(found ^ _schema_objects(known)), None)
+    if odd is not None:
+        raise BadArchive(
+            f"the {odd[0]} {odd[1]!r} of {name} in it is not as this FinClaw makes it: somebody may have changed the "
+            "backup; take another one. Nothing was changed"
+        )
+
+
+def _schema_objects(db: apsw.Connection) -> set[tuple[str, ...]]:
+    """Kind, name, table and SQL, without comments, of all but SQLite's own statistics."""
+    rows = db.execute(
+        "SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat_'"
+    )
+    return {(*map(str, about), " ".join(re.sub("--[^\n]*", " ", str(sql)).split())) for *about, sql in rows}
 
 
 def _open_unchanged(path: Path) -> apsw.Connection:
@@ -116,12 +168,20 @@ def _check_blobs(fresh: Path, manifest: Manifest) -> None:
             raise BadArchive(f"the file {name[:12]}… that a message refers to is not in it; nothing was changed")
 
 
-def _keep_token(state: Path, fresh: Path) -> None:
-    """A backup without a token takes the one that is there, so that clients need no new one."""
-    if not (fresh / TOKEN).exists() and (state / TOKEN).is_file():
-        shutil.copyfile(state / TOKEN, fresh / TOKEN)
-        (fresh / TOKEN).chmod(0o600)
-        sync_directory(fresh)
+def _choose_token(state: Path, fresh: Path) -> str:
+    """Keep the token that is there, because a stranger may know that of the backup. Return what to say of it."""
+    try:
+        theirs = read_token(fresh)
+    except ConfigError as error:
+        raise BadArchive("the token in it is none that FinClaw makes; nothing was changed") from error
+    if not (state / TOKEN).is_file():
+        return "" if theirs is None else "the token is that of the backup: who has it, can use this gateway"
+    (fresh / TOKEN).unlink(missing_ok=True)
+    write_private_file(fresh / TOKEN, (state / TOKEN).read_bytes())
+    sync_directory(fresh)
+    if theirs is None or theirs == read_token(fresh):
+        return ""
+    return "the token that was here is kept; the backup has another, which counts only where there is none"
 
 
 def _exchange(state: Path, fresh: Path) -> Path | None:
@@ -164,12 +224,15 @@ def _explain_error(state: Path, error: OSError) -> ConfigError:
     return ConfigError(f"cannot restore into {state}: {error.strerror}; the state there is as it was")
 
 
-def _report(args: Namespace, state: Path, old: Path | None, manifest: Manifest) -> None:
+def _report(args: Namespace, state: Path, old: Path | None, manifest: Manifest, token: str) -> None:
     if args.json:
         report = {"state": str(state), "old": None if old is None else str(old), "created_at": manifest.created_at}
+        report |= {"token": token} if token else {}
         print(msgspec.json.encode(report).decode())
         return
     print(f"{state} is as it was at {manifest.created_at:%Y-%m-%d %H:%M:%S} UTC ({len(manifest.files)} files)")
     if old is not None:
         print(f"the state before is kept in {old}; remove it when you do not need it any more")
+    if token:
+        print(token)
     print("start the gateway: it answers the messages that were unanswered then; what was done since is not in it")
