@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from finclaw.redaction import hide_and_cut
+
 WINDOW: Final = 10.0
 """Seconds for which a limit counts."""
 WARNINGS: Final = 20
@@ -105,5 +107,5 @@ def limit_repeats(handler: logging.Handler) -> None:
 
 def _kind_of(record: logging.LogRecord) -> Kind:
     if record.args or record.levelno < logging.WARNING:
-        return record.name, record.levelno, str(record.msg)[:200]
+        return record.name, record.levelno, hide_and_cut(str(record.msg), 200)
     return record.name, record.levelno, f"{record.pathname.rpartition('/')[2]}:{record.lineno}"

@@ -16,6 +16,7 @@ from finclaw.fetch.location import LONGEST
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
+from finclaw.redaction import hide_and_cut
 from finclaw.tools.define import tool
 
 _ABOUT: Final = (
@@ -83,7 +84,7 @@ def _read(page: FetchReply) -> Reading:
 def _quote_title(title: str) -> str:
     """On one line and without quotation marks of its own, so that it cannot end where it likes."""
     plain = " ".join(without_invisible(title).replace('"', "'").split())
-    return f'"{plain[:200]}"' if plain else "no title"
+    return f'"{hide_and_cut(plain, 200)}"' if plain else "no title"
 
 
 def _fence_text(text: str, longest: int, *, was_cut: bool) -> str:

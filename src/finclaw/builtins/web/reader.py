@@ -6,6 +6,7 @@ from urllib.parse import urljoin
 
 from finclaw.builtins.web.hiding import is_hidden, without_invisible
 from finclaw.builtins.web.markup import Start, tokens
+from finclaw.redaction import hide_and_cut
 
 # fmt: off
 _EMPTY: Final = frozenset({
@@ -116,7 +117,7 @@ class _Reader:
             lengths[place] += len(line)
         last = _MAIN if lengths[_MAIN] >= _ENOUGH else _BODY if lengths[_MAIN] + lengths[_BODY] else _MARGIN
         text = "\n".join(line for place, line in self._lines if place <= last)
-        return Reading(_tidy(self._title)[:300], without_invisible(text).strip())
+        return Reading(hide_and_cut(_tidy(self._title), 300), without_invisible(text).strip())
 
     def _close(self) -> str:
         closed = self._open.pop()
