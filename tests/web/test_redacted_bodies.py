@@ -35,6 +35,11 @@ CONVERSATION = (
 )
 
 
+async def tell_json(request: RouteRequest) -> RouteReply:
+    written = json.dumps({"a": KEY, "b": [KEY, 1]}, indent=1)
+    return RouteReply(body=written.encode() + request.query.get("behind", "").encode())
+
+
 async def tell(request: RouteRequest) -> RouteReply:
     return RouteReply(body=b"\xff\x00" + KEY.encode() + b"\xfe", content_type="application/octet-stream")
 
@@ -42,8 +47,9 @@ async def tell(request: RouteRequest) -> RouteReply:
 @pytest.fixture
 async def client() -> AsyncGenerator[Client]:
     Secret(KEY)
-    route = ExtensionRoute(extension="mine", method="GET", path="tell", handle=tell)
-    gateway = MemoryGateway(conversations={KEY: CONVERSATION}, model=KEY, market=KEY, routes=(route,))
+    handlers = {"tell": tell, "json": tell_json}
+    routes = [ExtensionRoute(extension="mine", method="GET", path=path, handle=each) for path, each in handlers.items()]
+    gateway = MemoryGateway(conversations={KEY: CONVERSATION}, model=KEY, market=KEY, routes=tuple(routes))
     gateway.remember("m-1", KEY, "owner")
     await gateway.end("m-1", answer(f"It is {KEY}."))
     async with (
@@ -86,6 +92,20 @@ async def test_redacted_export_can_be_imported(client: Client) -> None:
     assert json.loads(json.loads(result.tool_results[0].content)) == {"k": "[secret]"}
 
 
+async def test_secret_that_looks_like_a_number_leaves_an_export_that_can_be_imported(client: Client) -> None:
+    Secret("5012345678")
+    call = ToolCall("c", "act", {"account": 5012345678, "5012345678": [1.5, None, True, "5012345678"]})
+    client.gateway.conversations["n"] = (Message("a", "assistant", (call,), Source("assistant"), AT),)
+    for action in ("export", "messages"):
+        _, content = await read(client, f"/api/v1/sessions/n/{action}")
+        assert b"5012345678" not in content
+        assert [json.loads(line) for line in content.splitlines()]
+    _, content = await read(client, "/api/v1/sessions/n/export")
+    assert (await read(client, "/api/v1/sessions/copy/import", "POST", data=content))[0] == 201
+    (message,) = client.gateway.conversations["copy"]
+    assert message.tool_calls[0].args == {"account": "[secret]", "[secret]": [1.5, None, True, "[secret]"]}
+
+
 async def test_fork_keeps_what_was_written(client: Client) -> None:
     assert (await read(client, f"/api/v1/sessions/{KEY}/fork", "POST", json={"into": "copy"}))[0] == 201
     assert client.gateway.conversations["copy"] == CONVERSATION
@@ -93,6 +113,13 @@ async def test_fork_keeps_what_was_written(client: Client) -> None:
 
 async def test_bytes_that_are_no_text_stay_as_they_are(client: Client) -> None:
     assert (await read(client, "/api/v1/extensions/mine/tell"))[1] == b"\xff\x00[secret]\xfe"
+
+
+async def test_answers_of_extensions_keep_their_form(client: Client) -> None:
+    expected = json.dumps({"a": "[secret]", "b": ["[secret]", 1]}, indent=1)
+    assert await read(client, "/api/v1/extensions/mine/json") == (200, expected.encode())
+    status, content = await read(client, "/api/v1/extensions/mine/json?behind=]")  # no JSON, whatever it is called
+    assert (status, content) == (200, expected.encode() + b"]")
 
 
 async def send_stream(request: web.Request) -> web.StreamResponse:

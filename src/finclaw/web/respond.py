@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
 
 import msgspec
 from aiohttp import web
 
 from finclaw.errors import FinclawError
-from finclaw.redaction import hide_in_bytes, hide_known_secrets
+from finclaw.redaction import HIDDEN, hide_in_bytes, hide_known_secrets
 from finclaw.web.errors import ApiError, error_view, from_finclaw, too_large
 
 log = logging.getLogger(__name__)
@@ -26,10 +28,11 @@ _OFF_LOOP_ABOVE = 50_000
 _LONGEST_REASON = 123
 """Bytes for which the close frame of a WebSocket has room."""
 _encode = msgspec.json.Encoder().encode
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def json_response(data: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    body = hide_in_bytes(_encode(data))
+    body = _hide_in_json(_encode(data))
     return web.Response(body=body, status=status, headers=headers, content_type="application/json")
 
 
@@ -64,8 +67,43 @@ async def redact_body(
             raise TypeError(f"{request.path} answers with a body that cannot be redacted; answer with bytes")
         body = bytes(response.body)
         is_large = len(body) > _OFF_LOOP_ABOVE
-        response.body = await asyncio.to_thread(hide_in_bytes, body) if is_large else hide_in_bytes(body)
+        hide = _HIDE.get(response.content_type, hide_in_bytes)
+        response.body = await asyncio.to_thread(hide, body) if is_large else hide(body)
     return response
+
+
+def _hide_in_json(content: bytes) -> bytes:
+    """JSON without known secrets. It stays JSON, also where a secret looks like a number."""
+    hidden = hide_in_bytes(content)
+    if hidden is content:
+        return content
+    try:
+        msgspec.json.decode(hidden)
+    except _NO_JSON:
+        with suppress(*_NO_JSON):
+            return _encode(_hide_in_value(msgspec.json.decode(content)))
+    return hidden
+
+
+def _hide_in_lines(content: bytes) -> bytes:
+    if hide_in_bytes(content) is content:
+        return content
+    return b"\n".join(map(_hide_in_json, content.split(b"\n")))
+
+
+def _hide_in_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return {hide_known_secrets(name): _hide_in_value(each) for name, each in members}
+    if isinstance(value, list):
+        return [_hide_in_value(each) for each in cast("list[Any]", value)]
+    if isinstance(value, str):
+        return hide_known_secrets(value)
+    return value if hide_known_secrets(str(value)) == str(value) else HIDDEN
+
+
+_HIDE = {"application/json": _hide_in_json, "application/x-ndjson": _hide_in_lines}
+"""By content type; anything else is bytes."""
 
 
 async def prepare_response(_: web.Request, response: web.StreamResponse) -> None:
