@@ -287,6 +287,10 @@ GRANT = (
     "CREATE TRIGGER mine AFTER INSERT ON approval BEGIN UPDATE approval SET state = 'granted' WHERE id = new.id; END"
 )
 IN_NOTES = "CREATE TRIGGER mine AFTER INSERT ON notes BEGIN DELETE FROM notes; END"
+AS_STATISTICS = (
+    "VALUES ('trigger', 'sqlite_stat1', 'approval', 0, "
+    "'CREATE TRIGGER sqlite_stat1 AFTER INSERT ON approval BEGIN DELETE FROM approval; END')"
+)
 MESSAGE_ADDED = "CREATE TRIGGER message_added AFTER INSERT ON message BEGIN UPDATE approval SET state = 'granted'; END"
 
 
@@ -301,6 +305,7 @@ MESSAGE_ADDED = "CREATE TRIGGER message_added AFTER INSERT ON message BEGIN UPDA
         ("finclaw.db", ["CREATE VIRTUAL TABLE mine USING fts5(a)"]),
         ("finclaw.db", ["DROP INDEX grant_of", "CREATE UNIQUE INDEX grant_of ON standing_grant (abs(requester))"]),
         ("finclaw.db", ["ALTER TABLE approval ADD COLUMN mine TEXT GENERATED ALWAYS AS ('granted')"]),
+        ("finclaw.db", ["PRAGMA writable_schema = ON", f"INSERT INTO sqlite_master {AS_STATISTICS}"]),
         ("finclaw.db", ["PRAGMA user_version = -1"]),
         ("finclaw.db", ["PRAGMA user_version = -2147483648"]),
         ("finclaw.db", ["PRAGMA user_version = 0"]),
@@ -320,7 +325,7 @@ def test_database_with_a_schema_that_no_finclaw_makes_is_refused(state: Path, na
 
 def test_databases_of_extensions_are_restored(state: Path, tmp_path: Path) -> None:
     theirs = with_sql("CREATE TABLE a (b UNIQUE)", "CREATE INDEX c ON a (b)", "PRAGMA user_version = 7")
-    file = rebuilt(backed_up(state), {"extensions/theirs.db": theirs})
+    file = rebuilt(backed_up(state), {"extensions/theirs.db": theirs, "finclaw.db": with_sql("ANALYZE")})
     assert (state / "extensions" / "memory.db").exists()
     assert typed("restore", file, "--state", tmp_path / "other").code == 0
 

@@ -49,6 +49,10 @@ EXTENSIONS: Final = {
     "watching": watchlist.MIGRATIONS,
 }
 """The databases of our extensions."""
+_OBJECTS: Final = (
+    "SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master "
+    "WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))"
+)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -128,12 +132,12 @@ def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | No
         raise BadArchive(f"{name} in it has schema {version}, which no FinClaw writes; nothing was changed")
     found = _schema_objects(db)
     if migrations is None:
-        odd = next((each for each in found if each[0] not in ("table", "index")), None)
+        odd = min((each for each in found if each[0] not in ("table", "index")), default=None)
     else:
         with closing(apsw.Connection(":memory:")) as known:
             for migration in migrations[:version]:
                 known.execute(migration)
-            odd = next(iter(found ^ _schema_objects(known)), None)
+            odd = min(found ^ _schema_objects(known), default=None)
     if odd is not None:
         raise BadArchive(
             f"the {odd[0]} {odd[1]!r} of {name} in it is not as this FinClaw makes it: somebody may have changed the "
@@ -142,10 +146,8 @@ def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | No
 
 
 def _schema_objects(db: apsw.Connection) -> set[tuple[str, ...]]:
-    """Kind, name, table and SQL, without comments, of all but SQLite's own statistics."""
-    rows = db.execute(
-        "SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat_'"
-    )
+    """Kind, name, table and SQL, without comments, of all but the tables of ANALYZE."""
+    rows = db.execute(_OBJECTS)
     return {(*map(str, about), " ".join(re.sub("--[^\n]*", " ", str(sql)).split())) for *about, sql in rows}
 
 
