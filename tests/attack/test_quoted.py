@@ -8,7 +8,9 @@ from tests.attack.desk import ACTS, Desk
 from tests.attack.disguises import plain
 from tests.attack.obedient import Obedient
 from tests.walks.house import House, in_virtual_time
+from tests.walks.joining import change
 
+from finclaw.testing import call, delay, reply, say
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 
 pytestmark = pytest.mark.spec("DX-22", "G-07")
@@ -85,6 +87,25 @@ async def test_a_quoted_yes_is_no_yes(house: House, spoof: str) -> None:
         assert desk.done == []
         states = {each.id: each.state for each in await gateway.app.approvals(("pending", "granted", "used"), limit=99)}
         assert states[asked.id] == "pending"
+
+
+@in_virtual_time
+async def test_an_edit_that_somebody_else_wrote_taints_the_waiting_message(house: House) -> None:
+    desk = Desk()
+
+    def script(request: Any) -> Any:
+        text = request.messages[-1].text
+        if text == "1":
+            return reply(delay(5), say("first"))
+        return reply(call(*ACTS[1])) if ORDER in text else reply("Done.")
+
+    async with house.open(script, tools=desk.acting(), consent=None, rules=()) as gateway:
+        await gateway.channel.write("1", message_id="1")
+        waiting = await gateway.channel.write("2", message_id="2")
+        await change(gateway, "edit", "2", ORDER, forwarded=True)
+        await gateway.outcome(waiting)
+        assert desk.done == []
+        assert len(await gateway.app.approvals()) == 1
 
 
 LOOKS = {

@@ -20,7 +20,7 @@ AUTHOR: Final = "author"
 _BY: Final = "message by "
 QUOTED: Final = "words that the person quoted"
 _LETTER: Final = r"-{2,}[ \t]*(?:(?:original|forwarded) message|(?:원본|전달된) ?(?:메일|메시지))"
-_QUOTE: Final = re.compile(rf"^[ \t]*(?:>[ \t]*\S|{_LETTER})", re.MULTILINE | re.IGNORECASE)
+_QUOTE: Final = re.compile(rf"^[ \t]*(?:>[^\S\n]*\S|{_LETTER})", re.MULTILINE | re.IGNORECASE)
 _QUOTED_PART: Final = re.compile(rf"^[ \t]*(?:>.*$|{_LETTER}(?s:.*))", re.MULTILINE | re.IGNORECASE)
 """How people quote. Whoever does it without a sign has made the words their own."""
 

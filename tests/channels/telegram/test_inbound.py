@@ -3,13 +3,21 @@
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, Inbox, channel_at, in_virtual_time, receiving
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Attachment, Inbound
+from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import CommandReply
+from finclaw.testing import FakeClock
+from finclaw.testing.telegram.rules import utf16_length
+from finclaw.text import fix_surrogates
+from finclaw.tools.sources import QUOTED, sources_of
 
 FORUM = -1_002_000_000_001
+ADDRESS = "https://example.com/a"
 BOT = {"id": 700_000_001, "is_bot": True, "first_name": "FinClaw", "username": "finclaw_bot"}
 
 
@@ -58,7 +66,87 @@ async def test_links_keep_their_address_and_other_marks_are_dropped(desk: Desk) 
         {"type": "text_link", "offset": 15, "length": 19, "url": "https://example.com/"},
     ]
     (came,) = await read(desk, desk.api.world.write(MINA, "🙂 report FinC https://example.com", entities=entities))
-    assert came.text == "🙂 [report](https://example.com/a%28b%29)  https://example.com"
+    assert came.text == "🙂 [report](https://example.com/a%28b%29) FinC https://example.com"
+
+
+def mark(kind: str, text: str, part: str, **more: Any) -> dict[str, Any]:
+    """An entity over a part of the text, counted as Telegram counts."""
+    return {"type": kind, "offset": utf16_length(text[: text.index(part)]), "length": utf16_length(part), **more}
+
+
+@pytest.mark.parametrize(
+    ("text", "covered", "clean"),
+    [
+        ("no, never /approve ap-1", "no, never", "no, never /approve ap-1"),
+        ("do not /approve ap-1", "do not ", "do not /approve ap-1"),
+        ("@finclaw_bot /approve ap-1", "@finclaw_bot", "/approve ap-1"),
+        ("@FinClaw_bot, no /approve ap-1", "@FinClaw_bot, no", "@FinClaw_bot, no /approve ap-1"),
+    ],
+)
+@in_virtual_time
+async def test_a_text_mention_of_the_bot_removes_no_other_text(desk: Desk, text: str, covered: str, clean: str) -> None:
+    entities = [mark("text_mention", text, covered, user=BOT)]
+    (came,) = await read(desk, desk.api.world.write(MINA, text, entities=entities))
+    assert (came.text, came.mentions_us) == (clean, True)
+
+
+QUOTED_TEXTS: list[tuple[str, list[tuple[str, str]], str]] = [
+    ("send it", [("quote", "send it")], "> send it"),
+    ("look:\nsend it\nnow", [("quote", "send it")], "look:\n> send it\nnow"),
+    ("🙂\n한 🙂\n\nsend\nmine 🙂", [("quote", "한 🙂\n\nsend")], "🙂\n> 한 🙂\n> \n> send\nmine 🙂"),
+    ("🙂 she said send it, or not", [("quote", "send it")], "🙂 she said \n> send it\n, or not"),
+    ("one\ntwo", [("quote", "one\n"), ("quote", "two")], "> one\n> two"),
+    ("onetwo", [("quote", "one"), ("quote", "two")], "> onetwo"),
+    ("bold\nplain", [("bold", "bold"), ("quote", "bold"), ("quote", "bold\np")], "> bold\n> p\nlain"),
+    ("@finclaw_bot send it", [("mention", "@finclaw_bot"), ("quote", "send it")], "> send it"),
+    ("ok\n/help@finclaw_bot", [("bot_command", "/help@finclaw_bot"), ("quote", "/help@finclaw_bot")], "ok\n> /help"),
+    ("a page\nof b", [("quote", "page\nof"), ("text_link", "page\nof")], f"a \n> [page\n> of]({ADDRESS})\n b"),
+    ("see a page", [("text_link", "see a"), ("quote", "a page")], f"[see \n> a]({ADDRESS}) page"),
+]
+
+
+@pytest.mark.spec("G-07")
+@pytest.mark.parametrize("kind", ["blockquote", "expandable_blockquote"])
+@pytest.mark.parametrize("how", ["text", "caption", "edit"])
+@in_virtual_time
+async def test_block_quotes_are_read_as_quoted_lines(desk: Desk, how: str, kind: str) -> None:
+    world, bodies = desk.api.world, list[dict[str, Any]]()
+    for number, (text, marks, _) in enumerate(QUOTED_TEXTS):
+        entities = [mark(kind if name == "quote" else name, text, part, url=ADDRESS) for name, part in marks]
+        if how == "edit":
+            world.write(MINA + number, "hi")
+            edit = world.edit(MINA + number, 1, text)
+            edit["edited_message"]["entities"] = entities
+            bodies.append(edit)
+        elif how == "caption":
+            bodies.append(world.send_file(MINA, "photo", b"x", text, entities=entities))
+        else:
+            bodies.append(world.write(MINA, text, entities=entities))
+    assert [each.text for each in await read(desk, *bodies)] == [read_as for _, _, read_as in QUOTED_TEXTS]
+
+
+@given(
+    text=st.text(st.sampled_from("ab \n한🙂>\r\u00a0\u2028"), min_size=1, max_size=60),
+    ranges=st.lists(st.tuples(st.integers(0, 70), st.integers(1, 70)), min_size=1, max_size=4),
+)
+@example(text="\u00a0send it", ranges=[(0, 8)])
+@example(text="a\n\u2028send\r", ranges=[(2, 6)])
+def test_any_block_quote_is_counted_as_quoted_and_loses_no_text(text: str, ranges: list[tuple[int, int]]) -> None:
+    from aiogram.types import MessageEntity, User  # imports aiogram: not while tests are collected
+
+    from finclaw.channels.telegram.entities import EntityReader
+
+    reader = EntityReader(User.model_validate(BOT))
+    entities = [MessageEntity(type="blockquote", offset=at, length=length) for at, length in ranges]
+    came = fix_surrogates(reader.read(text, entities))
+    units = text.encode("utf-16-le")
+    quoted = b"".join(units[2 * at : 2 * (at + length)] for at, length in ranges).decode("utf-16-le", errors="replace")
+    message = Message(
+        id="m", role="user", blocks=(Text(came),), source=Source("user", "42", ""), created_at=FakeClock().now()
+    )
+    assert (QUOTED in sources_of(message)) >= bool(quoted.strip())
+    signs = str.maketrans("", "", "> \n\ufffd🙂")
+    assert came.translate(signs) == text.translate(signs)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,13 @@ from finclaw.kernel.envelope import Attachment, AttachmentKind, ChatType, Inboun
 _File = Animation | Audio | Document | Video | VideoNote | Voice
 ALLOWED_UPDATES: Final = ["message", "edited_message", "callback_query", "message_reaction", "my_chat_member"]
 """All that is read here. Reactions come only when they are asked for."""
+_OTHER_AUTHOR: Final = (
+    "forward_origin", "forward_date", "forward_from", "forward_from_chat", "forward_sender_name",
+    "via_bot", "sender_business_bot",
+)  # fmt: skip
+"""Fields of a message that its sender did not write. Bot API servers before 7.0 have no `forward_origin`."""
+_TELEGRAM: Final = 777000
+"""The user in whose name Telegram copies the posts of a channel into the group that is linked with it."""
 
 
 class UpdateReader:
@@ -55,7 +62,7 @@ class UpdateReader:
         return None
 
     def _read_message(self, message: Message) -> Inbound | None:
-        sender, text = self._sender(message.from_user), message.text or message.caption or ""
+        sender, text = self._author(message), message.text or message.caption or ""
         entities = message.entities or message.caption_entities or []
         attachments = tuple(_attachments(message))
         if message.sticker is not None:
@@ -76,11 +83,11 @@ class UpdateReader:
             reply_to=None if answered is None else name_message(message.chat.id, answered.message_id),
             attachments=attachments,
             mentions_us=is_to_us or self._entities.is_addressed(text, entities, self._commands),
-            forwarded=message.forward_origin is not None,
+            forwarded=_has_other_author(message),
         )
 
     def _read_edit(self, message: Message, update: int) -> Inbound | None:
-        sender = self._sender(message.from_user)
+        sender = self._author(message)
         if sender is None:
             return None
         text, entities = message.text or message.caption or "", message.entities or message.caption_entities or []
@@ -95,6 +102,7 @@ class UpdateReader:
             thread=_thread(message),
             kind="edit",
             target=name_message(message.chat.id, message.message_id),
+            forwarded=_has_other_author(message),
             edited=True,
             sent_at=None if message.edit_date is None else datetime.fromtimestamp(message.edit_date, UTC),
         )
@@ -137,12 +145,22 @@ class UpdateReader:
             target=name_message(reaction.chat.id, reaction.message_id),
         )
 
+    def _author(self, message: Message) -> Sender | None:
+        """None for what a chat has posted: a channel, or a group in whose name an administrator writes anonymously."""
+        if message.sender_chat is not None or message.is_automatic_forward:
+            return None
+        user = message.from_user
+        return None if user is not None and user.id == _TELEGRAM else self._sender(user)
+
     def _sender(self, user: User | None) -> Sender | None:
-        """None for a post of a channel, which nobody signs. Who writes as a group is a bot of Telegram's own."""
         if user is None:
             return None
         is_self, language = user.id == self._bot.id, user.language_code or ""
         return Sender(str(user.id), user.full_name, is_bot=user.is_bot, is_self=is_self, language=language)
+
+
+def _has_other_author(message: Message) -> bool:
+    return any(getattr(message, name) is not None for name in _OTHER_AUTHOR)
 
 
 def _chat_type(chat: Chat) -> ChatType:
