@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.delivery.documents import Document, make_document
@@ -23,6 +23,7 @@ from finclaw.delivery.format import FormatOptions, FormattedMessage, format_mess
 from finclaw.delivery.limits import text_length
 from finclaw.kernel.envelope import Embed, Markup
 from finclaw.testing.channel import PROFILES
+from finclaw.testing.telegram.entities import parse_html
 
 _SIGNS = str.maketrans("", "", string.punctuation + string.whitespace + "•—📎\u200b")
 _LIMITS = (64, 100, 300, 1_000)
@@ -91,6 +92,28 @@ def test_many_random_documents() -> None:
         check_document(seed)
 
 
+_FORMATTED = (
+    "**bold** ", "`code` ", "~~no~~ ", "*it* ", "**b *i `c`* b** ", "[a b](https://e.example/a) ",
+    "[](https://e.example) ", "![](https://e.example/i.png)", "[**", "](https://e.example/b) ", "\n", "\n\n", "\n- **a** `b` ", "\n> quote *i* ",
+    "\n\n```py\nx < 1\n```\n\n", "\n# Head `c`\n\n", "plain 한글 🙂 ", "x" * 90,
+)  # fmt: skip
+
+
+@given(pieces=st.lists(st.tuples(st.sampled_from(_FORMATTED), st.integers(1, 130)), min_size=1, max_size=6))
+@example(pieces=[("**bold** ", 463)])
+@example(pieces=[("[a b](https://e.example/a)", 200)])
+@example(pieces=[("- **a** [x](https://e.example/a)\n", 120), ("plain ", 700)])
+@example(pieces=[("**b *i `c`* b** ", 99), ("\n> quote *i* ", 60)])
+def test_telegram_s_limits_hold_for_every_part_and_no_text_is_lost(pieces: list[tuple[str, int]]) -> None:
+    text = "".join(piece * count for piece, count in pieces)
+    options = get_format_options(PROFILES["telegram"])
+    parts = [parse_html(part.content) for part in format_message(text, options).parts]  # raises for tags left open
+    whole = format_message(text, replace(options, max_marks=0, max_length=1_000_000)).parts
+    assert all(0 < text_length(said, "utf16") <= 4_096 and len(entities) <= 100 for said, entities in parts)
+    said = "".join("".join(parse_html(part.content)[0] for part in whole).split())
+    assert "".join("".join(said for said, _ in parts).split()) == said
+
+
 # ── what Markdown means ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -119,6 +142,11 @@ def show(text: str, markup: Markup, **more: object) -> str:
         ("[Quote](https://a.example/?a=1&b=2)", "inline_html", '<a href="https://a.example/?a=1&amp;b=2">Quote</a>'),
         ("[Quote](<https://a.example/a (b)>)", "markdown", "[Quote](https://a.example/a%20%28b%29)"),
         ("![chart](https://a.example/c.png)", "inline_html", '<a href="https://a.example/c.png">chart</a>'),
+        ("see [](https://a.example), [x](https://b.example)", "inline_html",
+         'see <a href="https://a.example">https://a.example</a>, <a href="https://b.example">x</a>'),
+        ("> ` ` x", "inline_html", "<blockquote><code> </code> x</blockquote>"),
+        ("> ` `", "inline_html", "&gt;"),
+        ("**[**](https://a.example) x", "inline_html", '**<a href="https://a.example">**</a> x'),
         ("[Quote](javascript:alert)", "inline_html", "[Quote](javascript:alert)"),
         ('<b onclick="x">hi</b>', "inline_html", "&lt;b onclick=&quot;x&quot;&gt;hi&lt;/b&gt;"),
         ("[1]: https://a.example/x", "plain", "[1]: https://a.example/x"),

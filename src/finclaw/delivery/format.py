@@ -27,6 +27,7 @@ from finclaw.text import Language, LengthUnit, language_of
 _SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
 """A text without any of these looks the same in every markup that has no blocks, and need not be parsed."""
 _LINES: Final = re.compile(r"\n|^\d{1,9}[.)] ")
+_TAG: Final = re.compile(r"<[^<>]*>")
 _LONG: Final = 20_000
 """Characters."""
 _CONTINUED: Final[dict[Language, str]] = {"en": "(continued)", "ko": "(이어짐)"}
@@ -37,6 +38,8 @@ class FormatOptions(Struct, frozen=True, kw_only=True):
 
     max_length: int = 4_000
     length_unit: LengthUnit = "characters"
+    max_marks: int = 0
+    """Tags in one part; 0: no limit."""
     markup: Markup = "plain"
     embeds: bool = False
     """It shows cards; elsewhere they are text."""
@@ -93,6 +96,7 @@ def get_format_options(capabilities: Capabilities, longest: int | None = None) -
         max_length=max(1, most - len(RESENT_MARK)),
         says_continued=longest is not None,
         length_unit=capabilities.length_unit,
+        max_marks=capabilities.max_marks,
         markup=capabilities.markup,
         embeds=capabilities.embeds,
     )
@@ -178,7 +182,7 @@ def _make_forms(
         long_blocks = LongBlocks(limit, unit, options.file_bytes, language_of(text))
         with _no_collection(text):
             blocks, files = read_markdown(text, writing, long_blocks), long_blocks.files
-            packed = Packer(limit, unit, len(dialects), writing.counted).pack(blocks)
+            packed = Packer(limit, unit, len(dialects), writing.counted, options.max_marks).pack(blocks)
     else:
         packed = Packer(limit, unit, len(dialects), writing.counted).pack(_read_literal(text, writing))
     return [pair for forms in packed if (pair := _clean(forms, markup))[0]], files
@@ -214,4 +218,5 @@ def _read_literal(text: str, writing: Writing) -> list[Block]:
 def _clean(forms: Forms, markup: Markup) -> tuple[str, str]:
     """Without white space around it. Where marks are all that a part has in the markup, its words are shown."""
     plain, marked = forms[0].strip("\n").rstrip(), forms[-1].strip("\n").rstrip()
-    return plain, marked if marked.strip() else escape(plain, markup)
+    shown = _TAG.sub("", marked) if markup in ("html", "inline_html") else marked
+    return plain, marked if shown.strip() else escape(plain, markup)

@@ -66,7 +66,7 @@ class InlineReader:
                 found += self._read_image(token, opened)
             elif token.nesting == 1:
                 opened.append(self._open(token, tokens[at + 1], opened))
-                found += [wrapper] if (wrapper := opened[-1].wrapper) else []
+                found += self._begin(opened[-1], token, tokens[at + 1])
             elif token.nesting == -1:
                 found += self._close(opened.pop())
             else:
@@ -106,13 +106,21 @@ class InlineReader:
         is_link = opened[-1].is_link
         if style == "link":
             url = str(token.attrs.get("href", ""))
-            return self._make_link(url, cost, is_shown=following.content != "" and url.endswith(following.content))
+            is_shown = following.nesting == -1 or (following.content != "" and url.endswith(following.content))
+            return self._make_link(url, cost, is_shown=is_shown)
         wrapper = self._wrappers.get(style)
         more = self._costs.get(style, 0)
         is_open = any(each.style == style for each in opened)
         if wrapper is None or is_open or not self._writing.has_room_for(cost + more):
             return _Opened(style, cost, is_link)
         return _Opened(style, cost + more, is_link, wrapper)
+
+    def _begin(self, opened: _Opened, token: Token, following: Token) -> list[Inline]:
+        """Return the opening marks, and as the label of a link that has none its address."""
+        begun: list[Inline] = [opened.wrapper] if opened.wrapper else []
+        if opened.style == "link" and following.nesting == -1:
+            begun.append(TextRun(str(token.attrs.get("href", "")), self._writing.words, breakable=False))
+        return begun
 
     def _make_link(self, url: str, cost: int, *, is_shown: bool) -> _Opened:
         """`is_shown`: the label is the address. Where marks are no way to give it, it stands behind the label."""

@@ -6,6 +6,7 @@ a reader would cut, and what was open there is closed, and opened again in the n
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -43,21 +44,25 @@ class _Piece(NamedTuple):
     cut: int
     size: int
     gap_size: int
+    marks: int = 0
 
 
 _Event = _Piece | Wrapper | Leave
 
 
 class Packer:
-    """A packer for one limit. `counted`: how many of the forms have it, one or two."""
+    """A packer for one limit. `counted`: how many of the forms have it, one or two. `most_marks`: tags of a part."""
 
-    def __init__(self, limit: int, unit: LengthUnit, forms: int, counted: int) -> None:
+    def __init__(self, limit: int, unit: LengthUnit, forms: int, counted: int, most_marks: int = 0) -> None:
         if limit < 1:
             raise ValueError(f"a part must hold at least one character, not {limit}")
         self._limit = limit
         self._unit: LengthUnit = unit
         self._nothing: Forms = ("",) * forms
         self._counted = counted
+        self._counts_marks = most_marks > 0
+        self._most_marks = most_marks or sys.maxsize
+        self._marks = 0
         self._parts: list[Forms] = []
         self._open: list[Wrapper] = []
         self._begun = 0
@@ -80,11 +85,11 @@ class Packer:
         whole = self._write_whole(block)
         if whole is not None and self._has_room(whole):
             self._add(whole)
-        elif whole is not None and block.keep and self._overhead() + whole.size <= self._limit:
+        elif whole is not None and block.keep and self._fits_alone(whole):
             self._cut()
             self._add(whole)
         else:
-            if not block.children and 2 * self._used > self._limit:
+            if not block.children and self._is_half_full(self._used, self._marks):
                 self._cut()
             entered = block.wrapper is not None and self._enter(block.gap, block.wrapper)
             gap = self._nothing if entered else block.gap
@@ -96,6 +101,11 @@ class Packer:
                 self._fill(gap, block.inlines)
             if entered:
                 self._leave()
+
+    def _fits_alone(self, whole: _Piece) -> bool:
+        """Whether a part can hold it with nothing but what is open."""
+        marks = sum([self._count_marks(wrapper.resume) for wrapper in self._open]) + whole.marks
+        return marks <= self._most_marks and self._overhead() + whole.size <= self._limit
 
     def _write_whole(self, block: Block) -> _Piece | None:
         """The block with all that is in it; None: no part can hold it, which is known before all of it is written."""
@@ -127,6 +137,7 @@ class Packer:
     def _find_cut(self, events: Sequence[_Event], start: int) -> int:
         """The end of what goes into this part: the best place in its second half, else the last good one."""
         used, reserved, is_fresh = self._used, self._reserved, self._is_fresh
+        marks = self._marks
         opened = list(self._open)
         best, last = dict[int, int](), start
         for place in range(start, len(events)):
@@ -134,10 +145,10 @@ class Packer:
             if isinstance(each, _Piece):
                 if each.cut and not is_fresh:
                     last = place
-                    if 2 * used > self._limit:
+                    if self._is_half_full(used, marks):
                         best[each.cut] = place
                 size = each.size if is_fresh else each.size + each.gap_size
-                if used + size + reserved > self._limit:
+                if used + size + reserved > self._limit or marks > self._most_marks:
                     if best:
                         return best[max(best)]
                     if last > start or not self._is_fresh:
@@ -147,6 +158,7 @@ class Packer:
             elif isinstance(each, Wrapper):
                 opened.append(each)
                 used, reserved = used + self._size(each.open), reserved + self._closing_size(each)
+                marks += self._count_marks(each.open)
             else:
                 wrapper = opened.pop()
                 used, reserved = used + self._size(wrapper.close), reserved - self._closing_size(wrapper)
@@ -219,6 +231,7 @@ class Packer:
             wrapper.resume if place < self._begun else wrapper.open for place, wrapper in enumerate(self._open)
         ]
         self._used = sum(map(self._size, self._written))
+        self._marks = sum(map(self._count_marks, self._written))
         self._is_fresh = True
         self._complete = 0, 0
         """Up to where the part is written if it ends now: pieces, and open wrappers among them."""
@@ -236,7 +249,8 @@ class Packer:
 
     def _has_room(self, piece: _Piece) -> bool:
         size = piece.size if self._is_fresh else piece.gap_size + piece.size
-        return self._used + size + self._reserved <= self._limit
+        has_marks_left = self._marks + piece.marks <= self._most_marks
+        return has_marks_left and self._used + size + self._reserved <= self._limit
 
     def _add(self, piece: _Piece) -> None:
         if self._is_fresh and not any(piece.forms):
@@ -251,13 +265,15 @@ class Packer:
     def _write_raw(self, forms: Forms, size: int) -> None:
         self._written.append(forms)
         self._used += size
+        self._marks += self._count_marks(forms)
 
     def _enter(self, gap: Forms, wrapper: Wrapper) -> bool:
         """Open a wrapper, unless its marks would take half of every part."""
         if 2 * (self._overhead() + self._get_cost(wrapper)) > self._limit:
             return False
         opening = self._size(wrapper.open) + self._closing_size(wrapper)
-        if not self._is_fresh and 4 * (self._used + self._reserved + opening + self._size(gap)) > 3 * self._limit:
+        used = self._used + self._reserved + opening + self._size(gap)
+        if not self._is_fresh and (4 * used > 3 * self._limit or 4 * self._marks > 3 * self._most_marks):
             self._cut()
         if not self._is_fresh:
             self._write_raw(gap, self._size(gap))
@@ -277,6 +293,10 @@ class Packer:
             self._complete = len(self._written), len(self._open)
         elif self._is_fresh:
             self._begin_part()
+        else:  # nothing was written inside, and marks around nothing would stay open
+            marks = self._written.pop()
+            self._used -= self._size(marks)
+            self._marks -= self._count_marks(marks)
         self._begun = min(self._begun, len(self._open))
 
     # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -292,7 +312,15 @@ class Packer:
         return max(self._size(wrapper.pause), self._size(wrapper.close))
 
     def _measure(self, forms: Forms, gap: Forms, cut: int) -> _Piece:
-        return _Piece(forms, gap, cut, self._size(forms), self._size(gap))
+        return _Piece(forms, gap, cut, self._size(forms), self._size(gap), self._count_marks(forms))
+
+    def _count_marks(self, forms: Forms) -> int:
+        """How many tags are opened."""
+        marked = forms[-1]
+        return marked.count("<") - marked.count("</") if self._counts_marks else 0
+
+    def _is_half_full(self, used: int, marks: int) -> bool:
+        return 2 * used > self._limit or 2 * marks > self._most_marks
 
     def _size(self, forms: Forms) -> int:
         """The longest of those forms that are counted; sums of it are never too small."""

@@ -228,6 +228,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     max_length: int = 4_000
     length_unit: LengthUnit = "characters"
     """What `max_length` counts."""
+    max_marks: int = 0
+    """Tags or entities of one message; 0: no limit."""
     markup: Markup = "plain"
     reactions: bool = False
     typing: bool = False

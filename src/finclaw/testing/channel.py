@@ -29,6 +29,7 @@ PROFILES: Final = {
     "telegram": Capabilities(
         max_length=4_096,
         length_unit="utf16",
+        max_marks=100,
         markup="inline_html",
         reactions=True,
         typing=True,

@@ -212,6 +212,17 @@ async def test_what_telegram_cannot_parse_is_sent_as_plain_text(desk: Desk) -> N
 
 
 @in_virtual_time
+async def test_a_long_list_keeps_all_its_formatting(desk: Desk) -> None:
+    async with desk.gateway("\n".join(f"- **{number}** [n](https://e.example/{number})" for number in range(150))):
+        desk.api.write(MINA, "hi")
+        parts = await desk.api.until_shown(MINA, 3)
+        assert desk.app is not None
+        await desk.app.idle()
+    assert sum(len(each.entities) for each in parts) == 300
+    assert desk.api.errors == []
+
+
+@in_virtual_time
 async def test_a_burst_of_a_hundred_is_answered_once_each_and_in_order(desk: Desk) -> None:
     chats = [MINA + number for number in range(10)]
     async with desk.gateway(echo, allow=[str(chat) for chat in chats]):

@@ -18,6 +18,7 @@ MOST_CAPTION: Final = 1_024
 CAPABILITIES: Final = Capabilities(
     max_length=4_096,
     length_unit="utf16",
+    max_marks=100,
     markup="inline_html",
     reactions=True,
     typing=True,

@@ -10,6 +10,7 @@ from finclaw.testing.telegram.rules import (
     ALL_MESSAGES,
     GROUP_MESSAGES,
     MOST_DOWNLOAD,
+    MOST_ENTITIES,
     ApiRefusal,
     bad_request,
     check_caption,
@@ -221,7 +222,8 @@ class Methods:
 def _parse(given: Json, field: str) -> tuple[str, list[Json]]:
     source, mode = str(given.get(field) or ""), given.get("parse_mode")
     if mode == "HTML":
-        return parse_html(source)
+        text, entities = parse_html(source)
+        return text, entities[:MOST_ENTITIES]
     if mode:
         raise bad_request("unsupported parse_mode")
     return source.strip(), []

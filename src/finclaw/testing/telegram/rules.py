@@ -6,6 +6,8 @@ from typing import Any, Final
 
 MOST_TEXT: Final = 4_096
 MOST_CAPTION: Final = 1_024
+MOST_ENTITIES: Final = 100
+"""Of one message. The formatting of the rest is dropped without an error."""
 MOST_CALLBACK: Final = 64
 """Bytes of what a button carries."""
 MOST_PHOTO: Final = 10_000_000
