@@ -94,8 +94,8 @@ def test_many_random_documents() -> None:
 
 _FORMATTED = (
     "**bold** ", "`code` ", "~~no~~ ", "*it* ", "**b *i `c`* b** ", "[a b](https://e.example/a) ",
-    "[](https://e.example) ", "![](https://e.example/i.png)", "[**", "](https://e.example/b) ", "\n", "\n\n", "\n- **a** `b` ", "\n> quote *i* ",
-    "\n\n```py\nx < 1\n```\n\n", "\n# Head `c`\n\n", "plain 한글 🙂 ", "x" * 90,
+    "[](https://e.example) ", "![](https://e.example/i.png)", "[**", "](https://e.example/b) ", "\n", "\n\n",
+    "\n- **a** `b` ", "\n> quote *i* ", "\n\n```py\nx < 1\n```\n\n", "\n# Head `c`\n\n", "plain 한글 🙂 ", "x" * 90,
 )  # fmt: skip
 
 

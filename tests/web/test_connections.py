@@ -1,41 +1,18 @@
 """Security trial H12b: connections without a token are few and short, and the right token is served beside them."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
 import pytest
 from tests.web.conftest import AUTH, TOKEN, Client
+from tests.web.half_open import HANG, ended, half_open
 
-from finclaw.web.connections import FEWEST, MOST, REQUEST_WITHIN, Connections, cap_for_open_files
-
-HANG = 60.0
-HALVES = [b"", b"G", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ", b"\r\n"]
+from finclaw.http_connections import FEWEST, MOST, REQUEST_WITHIN, Connections, cap_for_open_files
 
 
 def port_of(client: Client) -> int:
     return int(client.url.rpartition(":")[2])
-
-
-@asynccontextmanager
-async def half_open(port: int, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
-    opened: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-    try:
-        for number in range(count):
-            opened.append(await asyncio.open_connection("127.0.0.1", port))
-            opened[-1][1].write(HALVES[number % len(HALVES)])
-        yield [reader for reader, _ in opened]
-    finally:
-        for _, writer in opened:
-            writer.close()
-
-
-async def ended(reader: asyncio.StreamReader) -> None:
-    async with asyncio.timeout(HANG):
-        with suppress(ConnectionError):
-            await reader.read()
 
 
 def test_the_cap_leaves_files_for_everything_else() -> None:
@@ -127,7 +104,7 @@ class Door:
         self.connections = Connections(lambda: self.time, most)
 
     def open(self, address: str = "127.0.0.1") -> tuple[Line, Any]:
-        from finclaw.web.connections import Connection
+        from finclaw.http_connections import Connection
 
         line, http = Line(address), Http()
         Connection(http, self.connections).connection_made(line)  # pyright: ignore[reportArgumentType]

@@ -5,9 +5,9 @@ from typing import Final
 
 from aiohttp import web
 
+from finclaw.http_connections import Connections
 from finclaw.web.api import HttpRoute
 from finclaw.web.auth import Authenticator
-from finclaw.web.connections import Connections
 from finclaw.web.errors import ApiError, too_large
 from finclaw.web.principal import Principal, Scope
 from finclaw.web.token_watch import TokenWatch

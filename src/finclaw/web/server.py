@@ -1,30 +1,28 @@
 """The HTTP server: aiohttp with authentication in front of every route. It sees FinClaw only as a Gateway."""
 
 import asyncio
-import logging
 import re
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, cast
 
 import msgspec
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from finclaw import http_connections
 from finclaw.clock import SystemClock
 from finclaw.errors import ExtensionError
 from finclaw.gateway import Gateway
+from finclaw.http_connections import Connections, accept_connections, count_requests, http_log
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.admission import Admission, Next
 from finclaw.web.api import Handler, HttpApi, HttpRoute
 from finclaw.web.approvals_api import ApprovalsApi
 from finclaw.web.auth import Authenticator, Throttle, check_place
-from finclaw.web.connections import ACCEPT_AT_ONCE, Connection, Connections
 from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
@@ -42,23 +40,11 @@ LAST_ANSWERS = 5.0
 """Seconds for what is being answered when the server ends."""
 
 LIVE: Final = "/api/v1/live"
-BACKLOG: Final = 128
-"""Connections that the kernel keeps for us."""
 
 
 def listen(settings: WebServerSettings) -> socket.socket:
     """Take the port. Raises OSError; to be called before anything else is opened, since it may well be taken."""
-    family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((settings.address, settings.port))
-        sock.listen(BACKLOG)
-        sock.setblocking(False)
-    except OSError:
-        sock.close()
-        raise
-    return sock
+    return http_connections.listen(settings.address, settings.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +81,7 @@ async def serve_web(
     watchers = [asyncio.create_task(each) for each in (routes.watch.run(), routes.connections.run())]
     try:
         await runner.setup()
-        with closing(await _accept_connections(runner, routes.connections, sock)):
+        with closing(await accept_connections(runner, routes.connections, sock)):
             yield server
     finally:
         routes.stopping.set()
@@ -105,19 +91,6 @@ async def serve_web(
         for watcher in watchers:
             watcher.cancel()
         await asyncio.gather(*watchers, return_exceptions=True)
-
-
-async def _accept_connections(
-    runner: web.AppRunner, connections: Connections, sock: socket.socket
-) -> asyncio.AbstractServer:
-    http = runner.server
-    if http is None:
-        raise RuntimeError("the runner must be set up first")
-    listener = await asyncio.get_running_loop().create_server(
-        lambda: Connection(http(), connections), sock=sock, backlog=ACCEPT_AT_ONCE
-    )
-    sock.listen(BACKLOG)  # the kernel may keep more of them waiting than we take at once
-    return listener
 
 
 def _do_nothing() -> None:
@@ -158,7 +131,7 @@ class WebRoutes:
 
 def _application(server: WebServer, routes: WebRoutes) -> web.Application:
     application = web.Application(
-        middlewares=(redact_body, _count_requests(routes.connections), errors_as_json, _only_from_here(server.port)),
+        middlewares=(redact_body, count_requests(routes.connections), errors_as_json, _only_from_here(server.port)),
         client_max_size=routes.settings.max_body,
     )
     application.on_response_prepare.append(prepare_response)
@@ -185,15 +158,6 @@ def _only_from_here(port: int) -> Middleware:
         return await handler(request)
 
     return only_from_here
-
-
-def _count_requests(connections: Connections) -> Middleware:
-    @web.middleware
-    async def count_request(request: web.Request, handler: Next) -> web.StreamResponse:
-        with connections.serving(request):
-            return await handler(request)
-
-    return count_request
 
 
 def _open_paths(server: WebServer, routes: WebRoutes) -> dict[str, Next]:
@@ -246,25 +210,3 @@ def _handler(route: ExtensionRoute) -> Handler:
         return web.Response(body=reply.body, status=reply.status, content_type=reply.content_type)
 
     return handle
-
-
-# ── log of the HTTP library, without the content of requests: a header that it could not read may hold the token ─
-
-
-class _HideContent(logging.Filter):
-    """Its errors quote the line that they are about, so only the kind of error is told."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError):
-            record.msg, record.args = "a request that is not proper HTTP was refused: %s", (type(error).__name__,)
-            record.exc_info = record.exc_text = None
-            record.levelno, record.levelname = logging.WARNING, "WARNING"
-        return True
-
-
-@cache
-def http_log() -> logging.Logger:
-    log = logging.getLogger("finclaw.web.http")
-    log.addFilter(_HideContent())
-    return log

@@ -6,9 +6,13 @@ import logging
 import aiohttp
 import pytest
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, Inbox, channel_at, in_virtual_time, receiving
+from tests.web.half_open import ended, half_open
 
+from finclaw.channels.telegram.options import make_webhook_secret
 from finclaw.channels.telegram.webhook import SECRET_HEADER
 from finclaw.errors import ChannelError, InboundConflict, StoreFailed
+from finclaw.http_connections import cap_for_open_files
+from finclaw.redaction import Secret
 
 WEBHOOK = {"webhook": {"url": "https://bot.example/hook", "port": 0}}
 
@@ -143,6 +147,54 @@ async def test_a_webhook_refuses_whoever_lacks_the_secret(desk: Desk) -> None:
             async with stranger.post(url, json=update, headers=headers) as answer:
                 assert answer.status == 403
     assert inbox.came == []
+
+
+@in_virtual_time
+async def test_half_open_calls_of_a_webhook_are_few_and_short(desk: Desk) -> None:
+    channel, inbox, most = channel_at(desk.api, desk.clock, **WEBHOOK), Inbox(), cap_for_open_files() // 4
+    async with receiving(channel, inbox):
+        await desk.api.until(lambda: bool(desk.api.webhook["url"]))
+        assert channel.webhook_port is not None
+        async with half_open(channel.webhook_port, most + 10) as readers:
+            for reader in readers[:10]:
+                await ended(reader)
+            desk.api.proxy = f"http://127.0.0.1:{channel.webhook_port}/hook"
+            desk.api.write(MINA, "one")
+            await inbox.until(1)
+            for reader in readers:
+                await ended(reader)
+            desk.api.write(MINA, "two")
+            await inbox.until(2)
+
+
+@pytest.mark.parametrize(
+    ("secret", "more", "body", "status"),
+    [
+        (b"\xff\xfe\x80", "", b"{}", b"403"),
+        (b"\xed\x95", "", b"{}", b"403"),
+        (None, "", b"[" * 100_000, b"400"),
+        (None, "", b'{"a":' * 3_000 + b"1" + b"}" * 3_000, b"400"),
+        (None, "", b'{"update_id": 1' + b"1" * 10_000 + b"}", b"400"),
+        (None, "", b"\xff\xfe", b"400"),
+        (None, "Content-Encoding: gzip\r\n", b"no gzip", b"400"),
+        (None, "Transfer-Encoding: chunked\r\n", b"zz\r\n", b"400"),
+    ],
+)
+@in_virtual_time
+async def test_a_malformed_call_of_a_webhook_is_refused_without_a_traceback(
+    desk: Desk, caplog: pytest.LogCaptureFixture, secret: bytes | None, more: str, body: bytes, status: bytes
+) -> None:
+    channel, inbox = channel_at(desk.api, desk.clock, **WEBHOOK), Inbox()
+    async with receiving(channel, inbox):
+        await desk.api.until(lambda: bool(desk.api.webhook["url"]))
+        reader, writer = await asyncio.open_connection("127.0.0.1", channel.webhook_port)
+        own = make_webhook_secret(Secret(desk.api.token)).reveal().encode()
+        length = "" if "chunked" in more else f"Content-Length: {len(body)}\r\n"
+        head = f"POST /hook HTTP/1.1\r\nHost: x\r\n{more}{length}{SECRET_HEADER}: ".encode()
+        writer.write(head + (own if secret is None else secret) + b"\r\n\r\n" + body)
+        assert (await reader.readline()).split()[1] == status
+        writer.close()
+    assert not any(record.exc_info for record in caplog.records)
 
 
 @in_virtual_time

@@ -1,4 +1,4 @@
-"""Limits for connections whose client has not shown the token: how many there may be, and for how long.
+"""Connections of our HTTP servers, with limits for clients that have not shown the token: how many, and for how long.
 
 Whoever can open a connection could otherwise keep it open with half a request until the process has no file
 descriptor left, and then nobody is served. So there is a cap; a new connection beyond it closes the oldest one of
@@ -6,13 +6,18 @@ the address that has the most. A client with the right token is not counted from
 """
 
 import asyncio
+import logging
 import resource
+import socket
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import cache
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler, Middleware
 
 REQUEST_WITHIN: Final = 10.0
 """Seconds in which the head of a request must be complete, and between two requests of a client without a token."""
@@ -22,6 +27,45 @@ RESERVED_FILES: Final = 96
 """File descriptors for everything but connections: databases, log files, models, programs."""
 MOST: Final = 256
 FEWEST: Final = 16
+BACKLOG: Final = 128
+"""Connections that the kernel keeps for us."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the port. Raises OSError; to be called before anything else is opened, since it may well be taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+async def accept_connections(
+    runner: web.AppRunner, connections: "Connections", sock: socket.socket
+) -> asyncio.AbstractServer:
+    http = runner.server
+    if http is None:
+        raise RuntimeError("the runner must be set up first")
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: Connection(http(), connections), sock=sock, backlog=ACCEPT_AT_ONCE
+    )
+    sock.listen(BACKLOG)  # the kernel may keep more of them waiting than we take at once
+    return listener
+
+
+def count_requests(connections: "Connections") -> Middleware:
+    @web.middleware
+    async def count_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with connections.serving(request):
+            return await handler(request)
+
+    return count_request
 
 
 def cap_for_open_files(soft_limit: int | None = None) -> int:
@@ -136,3 +180,25 @@ class Connections:
     def _close(self, connection: Connection) -> None:
         self._without_token.pop(connection, None)
         connection.abort()
+
+
+# ── log of the HTTP library, without the content of requests: a header that it could not read may hold the token ─
+
+
+class _HideContent(logging.Filter):
+    """Its errors quote the line that they are about, so only the kind of error is told."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError | web.RequestPayloadError):
+            record.msg, record.args = "a request that is not proper HTTP was refused: %s", (type(error).__name__,)
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+@cache
+def http_log() -> logging.Logger:
+    log = logging.getLogger("finclaw.web.http")
+    log.addFilter(_HideContent())
+    return log
