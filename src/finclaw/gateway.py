@@ -51,6 +51,8 @@ class StopRequest(Struct, frozen=True, kw_only=True):
     reason: str
     sender: SenderKey | None = None
     """Whose messages are meant; None: everybody's, which needs the right."""
+    asked_by: SenderKey | None = None
+    """The person who asks, if one does: finished answers of others are sent all the same, unless `only` names one."""
     before: int | None = None
     """Only messages with an earlier ticket: what is written behind a stop is not stopped by it."""
     only: str | None = None

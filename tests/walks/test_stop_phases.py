@@ -19,7 +19,7 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
-from finclaw.sessions.settings import SessionSettings
+from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import call, crash_at, delay, reply, say
 from finclaw.testing.channel import PROFILES
@@ -380,3 +380,38 @@ async def test_a_stop_leaves_no_process_of_a_tool_behind(house: House) -> None:
         assert (await gateway.outcome(accepted)).kind == "stopped"
         numbers = [int(each) for each in pids.read_text().split()]
         await until(lambda: not any(map(alive, numbers)))
+
+
+# ── answers that wait to be sent ────────────────────────────────────────────────────────────────────────────────
+
+
+@in_virtual_time
+async def test_an_answer_that_a_stop_withdrew_says_so_in_each_outcome(house: House) -> None:
+    """Also in that of the message which is called answered where several share a turn."""
+    collect = SessionSettings(queue=QueueSettings(mode="collect"))
+    async with house.open(reply(delay(5), say("one")), "both", sessions=collect) as gateway:
+        gateway.channel.connected = False
+        asked = [await gateway.channel.write(text) for text in ("1", "2", "3")]
+        outcomes = [await gateway.outcome(each) for each in asked]
+        assert [each.kind for each in outcomes] == ["answered", "joined", "answered"]
+        assert (await gateway.outcome(await gateway.channel.write("/stop"))).kind == "command"
+        reasons = [(await gateway.outcome(each)).reason for each in asked]
+        assert all(each.endswith("its answer was withdrawn: stopped by the person") for each in reasons)
+        gateway.channel.connected = True
+        await gateway.app.idle()
+        assert gateway.said == ["Stopped: the rest of the answer is not sent."]
+
+
+@in_virtual_time
+async def test_a_stop_of_the_owner_withdraws_no_finished_answer_of_another(house: House) -> None:
+    group: dict[str, Any] = {"chat_type": "group", "mentions_us": True, "conversation": "desk"}
+    people = [PersonSettings(name="olga", known_as=("memory:local:olga",), roles=("owner",))]
+    async with house.open("for ada", "for olga", people=people) as gateway:
+        gateway.channel.connected = False
+        await gateway.outcome(await gateway.channel.write("1", **group))
+        await gateway.outcome(await gateway.channel.write("2", sender="olga", **group))
+        await gateway.outcome(await gateway.channel.write("/stop", sender="olga", **group))
+        gateway.channel.connected = True
+        await gateway.app.idle()
+        assert "for ada" in gateway.said
+        assert "for olga" not in gateway.said

@@ -120,6 +120,7 @@ class Basics:
                 session=scope.session,
                 reason="stopped by the person",
                 sender=None if may_stop_others else sender_of(scope.inbound),
+                asked_by=sender_of(scope.inbound),
                 before=None if accepted is None else accepted.ticket,
                 only=args[0] if args else None,
             )

@@ -1,7 +1,7 @@
 """Stops of a session: what runs is cancelled, what waits is dropped, and what is being sent goes no further."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -10,6 +10,7 @@ from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.notice import describe_unknown_calls
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.gateway import StopReport, StopRequest, sender_of
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, OutboxItem, StopMark
 from finclaw.kernel.scope import Outcome
@@ -59,13 +60,16 @@ class SessionStops:
                 self._pipeline.stop_on_arrival(inbound_id, mark)
         withdrawn = () if only_waiting else await self._withdraw(request, marks)
         taken = {each.id for each in chosen if only_waiting and self._engine.has_joined(each)}  # in this very moment
-        await self._keep_marks({each: mark for each, mark in marks.items() if each not in taken}, withdrawn)
+        withdrawal = StopMark(request.reason)
+        kept = {each: mark for each, mark in marks.items() if each not in taken}
+        await self._keep_marks(kept | dict.fromkeys(withdrawn, withdrawal))
         if ends:
             await asyncio.wait(ends, timeout=STOPS_WITHIN)
         outcomes = {each.id: end.result() if end.done() else None for each, end in zip(chosen, ends, strict=True)}
-        answered = {each.id for each in chosen if not only_waiting and _is_answered(outcomes[each.id])}
-        late = self._withdraw_from(request.session, answered)
-        await self._keep_marks({}, late)
+        finished = [each for each in chosen if not only_waiting and _is_answered(outcomes[each.id])]
+        own = {each.id for each in finished if request.only is not None or _is_asked_by(each.inbound, request)}
+        late = self._withdraw_from(request.session, own)
+        await self._keep_marks(dict.fromkeys(late, withdrawal))
         stopped = {each for each, outcome in outcomes.items() if outcome is None or outcome.kind == "stopped"} - taken
         others = [each for each in everybody if each not in chosen and each.ticket != request.before]
         first = next((each for each in chosen if each.id in stopped), None)
@@ -84,13 +88,11 @@ class SessionStops:
     def _has_begun(self, accepted: Accepted, run: MessageRun) -> bool:
         return run.log is not None or run.accepted.claim is not None or self._engine.has_joined(accepted)
 
-    async def _keep_marks(self, marks: dict[str, StopMark], withdrawn: Sequence[str]) -> None:
+    async def _keep_marks(self, marks: Mapping[str, StopMark]) -> None:
         """On disk: what is stopped stays stopped, whatever happens to this process."""
         groups: dict[StopMark, list[str]] = {}
         for inbound_id, mark in marks.items():
             groups.setdefault(mark, []).append(inbound_id)
-        if withdrawn:
-            groups.setdefault(StopMark("its answer was stopped"), []).extend(withdrawn)
         for mark, ids in groups.items():
             await retry_until_committed(partial(self._store.mark_stopped, ids, mark), self._clock, "a stop")
 
@@ -106,10 +108,10 @@ class SessionStops:
     async def _is_theirs(self, inbound_id: str, request: StopRequest) -> bool:
         if request.only is not None:
             return inbound_id == request.only
-        if request.sender is None:
+        if request.sender is None and request.asked_by is None:
             return True
         told = await self._store.turn(inbound_id)
-        return told is not None and sender_of(told.inbound) == request.sender
+        return told is not None and _is_asked_by(told.inbound, request)
 
     def _withdraw_from(self, session: str, inbound_ids: Collection[str]) -> tuple[str, ...]:
         items = [each for each in self._find_replies(session) if each.inbound_id in inbound_ids]
@@ -128,6 +130,12 @@ def _is_meant(accepted: Accepted, request: StopRequest) -> bool:
     if request.before is not None and accepted.ticket >= request.before:
         return False
     return request.sender is None or sender_of(accepted.inbound) == request.sender
+
+
+def _is_asked_by(inbound: Inbound, request: StopRequest) -> bool:
+    """Whether whoever wrote the message asks for the stop; an operator may ask for everybody."""
+    asked_by = request.sender or request.asked_by
+    return asked_by is None or sender_of(inbound) == asked_by
 
 
 def _is_answered(outcome: Outcome | None) -> bool:

@@ -180,11 +180,23 @@ def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
 
 
 def mark_stopped(db: apsw.Connection, ids: PublicIds, inbound_ids: Sequence[str], mark: StopMark) -> None:
-    """Keep that these are stopped, and withdraw what of their answers nobody has begun to send."""
+    """Keep that these are stopped, and withdraw what of their answers nobody has begun to send. The outcome says so."""
     for row in (must_row(ids, each) for each in inbound_ids):
         db.execute("UPDATE inbound SET stop = ? WHERE id = ? AND kind IS NULL", (write(mark), row))
-        outbox.withdraw_replies(db, row)
+        if outbox.withdraw_replies(db, row):
+            _add_reason(db, row, f"its answer was withdrawn: {mark.reason}")
     crash_point("stop:before_commit")
+
+
+def _add_reason(db: apsw.Connection, turn: int, reason: str) -> None:
+    """Add a reason to the outcomes of the messages that this turn has answered."""
+    found = db.execute(
+        "SELECT id, body FROM outcome WHERE id = ?1 OR id IN (SELECT id FROM joined WHERE turn = ?1)", (turn,)
+    ).fetchall()
+    for row, body in found:
+        outcome = read_outcome(str(body))
+        amended = replace(outcome, reason="; ".join(filter(None, (outcome.reason, reason))))
+        db.execute("UPDATE outcome SET body = ? WHERE id = ?", (write_outcome(amended), row))
 
 
 def find_target(db: apsw.Connection, ids: PublicIds, inbound: Inbound) -> Accepted | None:

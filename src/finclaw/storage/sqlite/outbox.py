@@ -84,13 +84,17 @@ def withdraw(db: apsw.Connection, inbound: int) -> None:
     db.execute("UPDATE unit SET state = 'superseded' WHERE id BETWEEN ? AND ? AND state = 'planned'", units_of(inbound))
 
 
-def withdraw_replies(db: apsw.Connection, inbound: int) -> None:
-    """An answer that a person does not want any more. What confirms an order, or is the gateway's own, stays."""
+def withdraw_replies(db: apsw.Connection, inbound: int) -> bool:
+    """Withdraw an answer that a person does not want any more; gives whether there was something to withdraw.
+
+    What confirms an order, or is the gateway's own, stays.
+    """
     db.execute(
         "UPDATE unit SET state = 'superseded' WHERE id BETWEEN ? AND ? AND state = 'planned' "
         "AND (SELECT body ->> '$.outbound.kind' FROM unit_body WHERE unit_body.id = unit.id) = 'reply'",
         units_of(inbound),
     )
+    return db.changes() > 0
 
 
 def _lost_state(db: apsw.Connection, first: int, end: int) -> OutboxState | None:
