@@ -130,6 +130,7 @@ class App(RecordService):
             deliver=self._make_deliver(settings, registrar, store, recent, clock),
             hours=MarketHours(TableCalendar(), persons, clock) if settings.pipeline.respect_market_hours else None,
         )
+        self._gate = stages.gate
         self.pipeline = Pipeline(
             settings.pipeline, stages, registrar.layers("message"), store, lanes, channels, clock, emit
         )
@@ -198,7 +199,9 @@ class App(RecordService):
 
     async def receive(self, inbound: Inbound) -> Accepted:
         """Accept what a channel brings. In a full session it is accepted too and then refused: a channel that has to
-        bring it again could bring nothing of anybody else meanwhile."""
+        bring it again could bring nothing of anybody else meanwhile. Of somebody who is not admitted no text is kept."""
+        if not self._gate.hears(inbound):
+            inbound = replace(inbound, text="…", attachments=())  # an empty one would be skipped for another reason
         try:
             return await self.accept(inbound)
         except SessionFull:

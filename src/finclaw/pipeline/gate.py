@@ -66,13 +66,17 @@ class Gate:
 
     def find_objection(self, inbound: Inbound) -> str | None:
         """Why a message is not for us; None: it is."""
-        heard = self._heard.get(inbound.channel)
-        if heard is not None and not heard.admits(inbound) and not inbound.is_internal:
+        if not self.hears(inbound):
             return f"the sender is not on the allow lists of channel {inbound.channel}"
         addressed = inbound.mentions_us or inbound.kind == "action" or inbound.is_internal
         if inbound.chat_type != "direct" and self._require_mention and not addressed:
             return "not mentioned in a shared conversation"
         return None
+
+    def hears(self, inbound: Inbound) -> bool:
+        """Whether its sender is admitted on the channel."""
+        heard = self._heard.get(inbound.channel)
+        return heard is None or heard.admits(inbound) or inbound.is_internal
 
     def identify_sender(self, inbound: Inbound) -> Sender:
         """The sender with the roles that the settings give them."""

@@ -64,6 +64,7 @@ async def test_a_stranger_gets_no_answer_and_no_sign(desk: Desk, allow: tuple[st
         assert desk.app is not None
         await desk.app.idle()
         assert provider.requests == []
+        assert not any(b"let me in" in each.read_bytes() for each in desk.place.rglob("*") if each.is_file())
     said = {method for method, _ in desk.api.log}
     assert said == {"getMe", "setMyCommands", "getWebhookInfo"}
 
