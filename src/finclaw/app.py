@@ -199,7 +199,7 @@ class App(RecordService):
 
     async def receive(self, inbound: Inbound) -> Accepted:
         """Accept what a channel brings. In a full session it is accepted too and then refused: a channel that has to
-        bring it again could bring nothing of anybody else meanwhile. Of somebody who is not admitted no text is kept."""
+        bring it again could bring nothing of anybody else meanwhile. No text of strangers is kept."""
         if not self._gate.hears(inbound):
             inbound = replace(inbound, text="…", attachments=())  # an empty one would be skipped for another reason
         try:
