@@ -45,4 +45,5 @@ def _add(line: Spend, more: Spend) -> Spend:
         saved=line.saved + more.saved,
         interrupted=line.interrupted + more.interrupted,
         interrupted_cost=line.interrupted_cost + more.interrupted_cost,
+        overstated=line.overstated + more.overstated,
     )

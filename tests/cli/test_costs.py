@@ -28,9 +28,9 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     clock = FakeClock()
     monkeypatch.setattr("finclaw.cli.attach.SystemClock", lambda: clock)
     recorder = Recorder(tmp_path, AgentSettings(model="anthropic/claude-sonnet-4-6"), clock=clock)
-    recorder.record("one", reply("fine", usage=Usage(input=1_000, output=100, cache_write=40_000)))
+    recorder.record("one", reply("fine", usage=Usage(input=1_000, output=100, cache_write=6_000)))
     clock.jump(timedelta(days=1))
-    recorder.record("two", reply("fine", usage=Usage(input=1_000, output=100, cache_read=40_000)))
+    recorder.record("two", reply("fine", usage=Usage(input=1_000, output=100, cache_read=6_000)))
     return recorder
 
 
@@ -43,13 +43,25 @@ def told(recorder: Recorder, capsys: pytest.CaptureFixture[str], *args: str) -> 
 def test_costs_by_day_with_what_the_cache_saved(recorder: Recorder, capsys: pytest.CaptureFixture[str]):
     head, yesterday, today, total, note, limit = told(recorder, capsys)
     assert head.split() == ["DAY", "CALLS", "IN", "OUT", "CACHE", "READ", "CACHE", "WRITE", "HIT", "COST", "SAVED"]
-    assert yesterday.split()[1:] == ["1", "1,000", "100", "0", "40,000", "0%", "$0.1545", "-$0.03"]
-    assert today.split()[1:] == ["1", "1,000", "100", "40,000", "0", "98%", "$0.0165", "$0.108"]
-    assert total.split() == ["total", "2", "2,000", "200", "40,000", "40,000", "49%", "$0.1710", "$0.078"]
+    assert yesterday.split()[1:] == ["1", "1,000", "100", "0", "6,000", "0%", "$0.027", "-$0.0045"]
+    assert today.split()[1:] == ["1", "1,000", "100", "6,000", "0", "86%", "$0.0063", "$0.0162"]
+    assert total.split() == ["total", "2", "2,000", "200", "6,000", "6,000", "43%", "$0.0333", "$0.0117"]
     assert "UTC" in note
-    assert limit == "today: $0.0165 of $3.00 (budget.agent_day_usd)"
+    assert limit == "today: $0.0063 of $3.00 (budget.agent_day_usd)"
     assert len({len(line) for line in (head, yesterday, today, total)}) == 1, "in columns"
-    assert told(recorder, capsys, "--days", "1")[1] == today, "today alone"
+    assert told(recorder, capsys, "--days", "1")[1].split() == today.split(), "today alone"
+
+
+def test_costs_say_how_many_calls_reported_more_than_they_could_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder(
+        tmp_path, AgentSettings(model="anthropic/claude-sonnet-4-6"), clock=FakeClock(SystemClock().now())
+    )
+    recorder.record("one", reply("fine", usage=Usage(input=10**19, output=100)))
+    assert "overstated: the provider reported more than 1 call could cost" in "\n".join(told(recorder, capsys))
+    (line,) = told(recorder, capsys, "--json")
+    assert json.loads(line)["total"]["overstated"] == 1
 
 
 def test_what_a_server_that_tells_no_usage_costs_is_estimated(
@@ -80,8 +92,8 @@ def test_costs_for_programs(recorder: Recorder, capsys: pytest.CaptureFixture[st
     (line,) = told(recorder, capsys, "--json", "--by", "user", "--days", "7")
     view = json.loads(line)
     assert (view["days"], view["by"], view["items"][0]["name"]) == (7, "user", "web:local:ada")
-    assert (view["total"]["cost"], view["total"]["saved"]) == ("0.1710", "0.078"), "exact, as text"
-    assert view["hit_rate"] == round(40_000 / 82_000, 4)
+    assert (view["total"]["cost"], view["total"]["saved"]) == ("0.0333", "0.0117"), "exact, as text"
+    assert view["hit_rate"] == round(6_000 / 14_000, 4)
 
 
 def test_what_has_no_price_is_counted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -5,35 +5,33 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import finclaw
-from tests.walks.budgets import SONNET, refusals
+from tests.walks.budgets import SONNET, answer, refusals
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.config.load import load_settings
 from finclaw.config.model_problems import problems_of_models, say_budget, warnings_of_models
-from finclaw.kernel.chunk import Usage
-from finclaw.testing import reply
 
-DEAR = Usage(input=500_000, output=90_000)
-"""2.85 dollars."""
+ALL_BUT_A_CALL = 29
+"""Answers of ten cents."""
 
 
 @in_virtual_time
 async def test_after_three_dollars_the_day_is_over(house: House) -> None:
-    async with house.open(reply("dear", usage=DEAR), "never", agent=SONNET) as gateway:
-        assert (await gateway.ask("go")).kind == "answered"
-        assert (await gateway.ask("go", conversation="b")).kind == "answered" or refusals(gateway)
-        assert (await gateway.ask("go", conversation="c")).kind == "failed"
+    async with house.open(*[answer()] * ALL_BUT_A_CALL, "never", agent=SONNET) as gateway:
+        for number in range(ALL_BUT_A_CALL):
+            assert (await gateway.ask("go", conversation=str(number))).kind == "answered"
+        assert (await gateway.ask("go", conversation="last")).kind == "failed"
         assert refusals(gateway)[-1].limit_usd == 3
 
 
 @in_virtual_time
 async def test_null_lifts_it(house: House) -> None:
     lifted = BudgetSettings(agent_day_usd=None)
-    async with house.open(*[reply("dear", usage=DEAR)] * 3, agent=SONNET, budget=lifted) as gateway:
-        for _ in range(3):
-            assert (await gateway.ask("go")).kind == "answered"
+    async with house.open(*[answer()] * 31, agent=SONNET, budget=lifted) as gateway:
+        for number in range(31):
+            assert (await gateway.ask("go", conversation=str(number))).kind == "answered"
 
 
 @in_virtual_time

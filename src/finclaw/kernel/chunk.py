@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from math import isfinite
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -17,6 +18,7 @@ ThinkingOff = Literal["unasked", "disabled", "between_tools", "none", "never"]
 cannot be told; the others are the word that its API has for it.
 """
 _AS_INPUT = Decimal(-1)
+_LONGEST_COUNT = 30
 
 
 class Usage(Struct, frozen=True):
@@ -43,6 +45,24 @@ class Usage(Struct, frozen=True):
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
         )
+
+
+def read_token_count(value: object) -> int | None:
+    """Return a count of tokens as a server reported it: never negative, and None for what is not a number."""
+    if isinstance(value, str) and len(value) <= _LONGEST_COUNT and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return max(0, int(value))
+
+
+def read_token_counts(value: object) -> dict[str, int]:
+    """Return the fields of a server's report that are counts of tokens."""
+    fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    counts = {name: read_token_count(each) for name, each in fields.items()}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 class Price(Struct, frozen=True):

@@ -157,6 +157,8 @@ class Spend(Struct, frozen=True, kw_only=True):
     """Calls among them that a crash or a restart cut off."""
     interrupted_cost: Decimal = Decimal(0)
     """The part of the cost that is an estimate of those."""
+    overstated: int = 0
+    """Calls among them whose provider reported more than they can have cost; booked at most at their reservation."""
 
 
 Reserve = Callable[[int], Spend]
@@ -184,6 +186,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     saved: Decimal
     interrupted: int = 0
     interrupted_cost: Decimal = Decimal(0)
+    overstated: int = 0
 
 
 class Today(Struct, frozen=True, kw_only=True):

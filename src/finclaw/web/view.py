@@ -71,7 +71,8 @@ class CostsView(Struct, frozen=True, kw_only=True):
     """Costs by day, model, person or agent.
 
     What the cache saved may be negative: writing to it costs, too. `interrupted` are calls that were cut off by a crash
-    or a restart; what is estimated of them, `interrupted_cost`, is part of the cost.
+    or a restart; what is estimated of them, `interrupted_cost`, is part of the cost. `overstated` are calls whose
+    provider reported more than they can have cost; at most their reservation is booked.
     """
 
     days: int
@@ -92,6 +93,7 @@ def costs_view(days: int, by: CostsBy, items: Sequence[Cost], today: Today | Non
         saved=sum((each.saved for each in items), Decimal(0)),
         interrupted=sum(each.interrupted for each in items),
         interrupted_cost=sum((each.interrupted_cost for each in items), Decimal(0)),
+        overstated=sum(each.overstated for each in items),
     )
     hit_rate = round(total.usage.hit_rate, 4)
     return CostsView(days=days, by=by, items=items, total=total, hit_rate=hit_rate, today=today)

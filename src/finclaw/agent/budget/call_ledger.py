@@ -102,6 +102,7 @@ def lines_of(paid: Iterable[CallCost], payer: Payer, *, mark: bool = False) -> t
             usage=each.usage,
             cost=each.cost,
             saved=each.saved,
+            overstated=int(each.overstated),
         )
         for each in paid
     )

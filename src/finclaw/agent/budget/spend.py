@@ -29,6 +29,8 @@ class CallCost(Struct, frozen=True):
     """By the cache."""
     cut_off: bool = False
     """We left before the answer had come to its end."""
+    overstated: bool = False
+    """The server reported more than the call can have cost; the most that was reserved for it is booked."""
 
     @property
     def day(self) -> date:

@@ -1,5 +1,6 @@
 """A meter of token usage: as the server reported it, else estimated where that is silent or too old."""
 
+import logging
 from datetime import datetime
 from decimal import Decimal
 from math import ceil
@@ -14,10 +15,12 @@ from finclaw.clock import local_day
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
 from finclaw.kernel.record import Spend
 
+log = logging.getLogger(__name__)
+
 MARGIN: Final = Decimal("1.25")
 """An estimate of the input is never under by more than a fifth."""
-
-
+ADDED_BY_PROVIDER: Final = 600
+"""Tokens that a provider may add to a request, such as its own instructions for the use of tools."""
 UNFORESEEN: Final = 2_000
 """Tokens that a request may have beyond what is known when it is reserved ahead: what layers and memory add."""
 
@@ -75,8 +78,8 @@ class UsageMeter:
         self, request: ModelRequest, size: Size, reported: Usage, *, begun: bool, said: str, whole: bool
     ) -> Usage:
         """What a call of this size has used; its report tells how far our own count was off."""
-        if reported != Usage() and size.counted is not None:
-            measured = reported.input + reported.cache_read + reported.cache_write
+        measured = reported.input + reported.cache_read + reported.cache_write
+        if size.counted is not None and measured <= request.model.window:
             self.estimator(request.model).correction.learn(size.counted, measured)
         return self.used_tokens(request, reported, begun=begun, said=said, whole=whole)
 
@@ -96,12 +99,61 @@ class UsageMeter:
         return Usage(input=estimator.correction.to_model(self.count(request)), output=output)
 
 
+class CallSettlement:
+    """The settlement of one call: what it has used, and never more than was reserved for it."""
+
+    def __init__(self, meter: UsageMeter, request: ModelRequest, size: Size, most: Spend) -> None:
+        self._meter = meter
+        self._request = request
+        self._size = size
+        self._most = most
+        self.overstated = False
+        """The server reported more than the call can have cost."""
+
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
+        used = self._meter.settle(self._request, self._size, reported, begun=begun, said=said, whole=whole)
+        model = self._request.model
+        if self._is_possible(used) and model.cost(used) <= self._most.cost:
+            return used
+        self.overstated = reported != Usage()
+        if self.overstated:
+            log.warning(
+                "%s reported a usage of %s ($%s) for a call that can use at most %s ($%s); the maximum is booked",
+                *(model.id, _describe(used), model.cost(used), _describe(self._most.usage), self._most.cost),
+            )
+        return _limit(used, self._most.usage)
+
+    def correct(self, reported: Usage) -> Usage:
+        """The report itself if the model can have used so much; it may be more than our own count allowed for."""
+        return reported if self._is_possible(reported) else _limit(reported, self._most.usage)
+
+    def _is_possible(self, usage: Usage) -> bool:
+        model = self._request.model
+        longest = max(self._request.max_tokens, model.max_output)
+        return usage.total - usage.output <= model.window and usage.output <= longest
+
+
+def _limit(usage: Usage, most: Usage) -> Usage:
+    cache_read = min(usage.cache_read, most.input)
+    cache_write = min(usage.cache_write, most.input - cache_read)
+    return Usage(
+        input=min(usage.input, most.input - cache_read - cache_write),
+        output=min(usage.output, most.output),
+        cache_read=cache_read,
+        cache_write=cache_write,
+    )
+
+
+def _describe(usage: Usage) -> str:
+    return f"{usage.total - usage.output:,} tokens in and {usage.output:,} out"
+
+
 def most_of(model: Model, tokens: int, max_tokens: int, payer: Payer, now: datetime) -> Spend:
     """The most that a call may cost, estimated generously: what it sends with a margin for the estimate's own error,
-    at the price of writing all of it to the cache where that is dearer, and the longest answer that it may give.
+    at the price of the cache where that is dearer, and the longest answer that it may give.
     """
-    price, input_tokens = model.price, ceil(tokens * MARGIN)
-    dearest = Decimal(0) if price is None else max(price.input, price.cache_write) * input_tokens
+    price, input_tokens = model.price, ceil(tokens * MARGIN) + ADDED_BY_PROVIDER
+    dearest = Decimal(0) if price is None else max(price.input, price.cache_read, price.cache_write) * input_tokens
     longest = Decimal(0) if price is None else price.output * max_tokens
     return Spend(
         day=local_day(now),

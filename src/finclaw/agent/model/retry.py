@@ -7,14 +7,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import CallLedger, OpenCall
 from finclaw.agent.budget.spend import CallCost, cost_of_call
-from finclaw.agent.budget.usage_meter import Settle, UsageMeter, most_of
+from finclaw.agent.budget.usage_meter import CallSettlement, Settle, UsageMeter, most_of
 from finclaw.agent.model.cooldown import Cooldowns
 from finclaw.agent.model.operator_hints import operator_hint, reason_with_hint
 from finclaw.agent.model.retry_policy import policy_for, requested_wait
@@ -183,8 +182,10 @@ class ModelRetry:
 
     async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
         request = self._continue_request(request)
-        settle, most = await self._reserve(request)
-        call = self._call = InFlightCall(route.model, settle, self._clock, self.costs, self._turn.log.ledger)
+        settlement, most = self._estimate(request)
+        settle = await self._reserve(request, settlement, most)
+        ledger = self._turn.log.ledger
+        call = self._call = InFlightCall(route.model, settle, settlement, self._clock, self.costs, ledger)
         before = tuple(self._said)
         try:
             call.open = await self._turn.log.begin_call(most)
@@ -196,7 +197,7 @@ class ModelRetry:
             raise
         call.settle()
         crash_point("model:settled")
-        return self._join_pieces(answer, before)
+        return self._join_pieces(replace(answer, usage=settlement.correct(answer.usage)), before)
 
     async def _collect_in_time(self, route: ModelRoute, request: ModelRequest, heard: PartialAnswer) -> Answer:
         """In time, however slowly it comes."""
@@ -208,15 +209,18 @@ class ModelRetry:
         except TimeoutError as error:
             raise ProviderTimeout(f"{route.model.id} was not done within {route.within:g} s") from error
 
-    async def _reserve(self, request: ModelRequest) -> tuple[Settle, Spend]:
-        """How the call is settled, on every way out, and the most that it may cost; held where there is a budget."""
+    def _estimate(self, request: ModelRequest) -> tuple[CallSettlement, Spend]:
+        """How the call is settled, on every way out, and the most that it may cost."""
         size = self._meter.size(request, whole=self._turn.guard is not None)
         most = most_of(request.model, size.tokens, request.max_tokens, self._turn.log.ledger.payer, self._clock.now())
-        measure: Settle = partial(self._meter.settle, request, size)
+        return CallSettlement(self._meter, request, size, most), most
+
+    async def _reserve(self, request: ModelRequest, settlement: CallSettlement, most: Spend) -> Settle:
+        """Hold the most that the call may cost, where there is a budget."""
         budget = self._turn.budget
         if budget is None:
-            return measure, most
-        return (await budget.pay_for(request.model, most.cost, measure)).settle, most
+            return settlement
+        return (await budget.pay_for(request.model, most.cost, settlement)).settle
 
     def _hear(self, text: str) -> None:
         self._said.append(text)
@@ -294,9 +298,18 @@ def _prepend_text(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
 class InFlightCall:
     """A model call in flight. `paid` gets its line, if it has cost anything; so does the turn's ledger."""
 
-    def __init__(self, model: Model, settle: Settle, clock: Clock, paid: list[CallCost], ledger: CallLedger) -> None:
+    def __init__(
+        self,
+        model: Model,
+        settle: Settle,
+        settlement: CallSettlement,
+        clock: Clock,
+        paid: list[CallCost],
+        ledger: CallLedger,
+    ) -> None:
         self._model = model
         self._settle = settle
+        self._settlement = settlement
         self._clock = clock
         self._paid = paid
         self._ledger = ledger
@@ -317,6 +330,7 @@ class InFlightCall:
         paid = None
         if usage != Usage():
             paid = cost_of_call(self._model, usage, self._clock.now(), cut_off=cut_off)
+            paid = replace(paid, overstated=self._settlement.overstated)
             self._paid.append(paid)
         if self.open is not None:
             self._ledger.end(self.open, paid)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import StreamCut
@@ -19,6 +20,7 @@ from finclaw.kernel.chunk import (
     ToolUseStart,
     Usage,
     UsageReport,
+    read_token_count,
 )
 from finclaw.kernel.message import Block, Text, Thinking, ToolCall
 from finclaw.redaction import hide_known_secrets
@@ -83,7 +85,7 @@ async def collect(
             case ThinkingDelta():
                 _feed_thinking(_at(blocks, chunk.index, Thinking), chunk)
             case UsageReport(report):
-                heard.usage = report
+                heard.usage = _readable(report)
             case Done(reason):
                 stop = reason
             case _:
@@ -94,6 +96,11 @@ async def collect(
     in_order = sorted(blocks.items(), key=lambda item: item[0][0])
     cut = stop == "max_tokens"
     return Answer(tuple(_close(block, cut=cut) for _, block in in_order), heard.usage, stop, tuple(lengths))
+
+
+def _readable(report: Usage) -> Usage:
+    """The same from any provider: also one of an extension may report less than nothing, or no number."""
+    return Usage(*(read_token_count(each) or 0 for each in astuple(report)))
 
 
 def _at(blocks: _Blocks, index: int, kind: type[Block]) -> _Open:

@@ -97,6 +97,15 @@ async def _cost_lines(sources: CommandSources, scope: CommandScope) -> list[str]
             language, f"You in {_MONTH} days: {_sum(month, names)}", f"최근 {_MONTH}일 내 사용액: {_sum(month, names)}"
         ),
     ]
+    overstated = sum(each.overstated for each in month if each.name in names)
+    if overstated:
+        lines.append(
+            choose(
+                language,
+                f"The provider reported more than {overstated} of these calls could cost; they are limited to that.",
+                f"이 중 {overstated}건은 제공사가 보고한 사용량이 가능한 최대치를 넘어, 최대치까지만 계산했습니다.",
+            )
+        )
     if "owner" in scope.sender.roles:
         agent = await gateway.today()
         limit = (

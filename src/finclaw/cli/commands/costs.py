@@ -49,7 +49,7 @@ def _format_text(view: CostsView, gaps: Sequence[str]) -> str:
     lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
     zone = "" if view.today is None else f"Days: {view.today.zone}. "
     lines.append(f"{zone}HIT: the cache's part of all input. SAVED: by that, less writing to it.")
-    lines += (*_interrupted_line(view.total), *_today(view), *gaps)
+    lines += (*_interrupted_line(view.total), *_overstated_line(view.total), *_today(view), *gaps)
     return "\n".join(fit_line(line, terminal_columns()) for line in lines)
 
 
@@ -57,6 +57,12 @@ def _interrupted_line(total: Cost) -> Iterator[str]:
     if total.interrupted:
         calls, estimate = plural(total.interrupted, "call"), money(total.interrupted_cost)
         yield f"interrupted: {calls} of these, cut off by a crash or a restart; their {estimate} is an estimate."
+
+
+def _overstated_line(total: Cost) -> Iterator[str]:
+    if total.overstated:
+        calls = plural(total.overstated, "call")
+        yield f"overstated: the provider reported more than {calls} could cost; each is booked at its reserved maximum."
 
 
 def _today(view: CostsView) -> Iterator[str]:

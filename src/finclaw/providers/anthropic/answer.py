@@ -18,6 +18,7 @@ from finclaw.kernel.chunk import (
     ToolUseStart,
     Usage,
     UsageReport,
+    read_token_counts,
 )
 from finclaw.providers.anthropic.failure import KINDS
 from finclaw.providers.http.event_batch import decode_all, join_text_deltas
@@ -38,15 +39,8 @@ _NO_INPUT: Final = (b"", b"{}", b"null")
 # One struct for all kinds of event: half the work of a tagged union, and a kind nobody knows is no error.
 
 
-class _Usage(Struct, gc=False):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-
-
 class _Message(Struct, gc=False):
-    usage: _Usage | None = None
+    usage: Any = None
 
 
 class _Block(Struct, gc=False):
@@ -75,7 +69,7 @@ class _Event(Struct, gc=False):
     delta: _Delta | None = None
     content_block: _Block | None = None
     message: _Message | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: Any = None
 
 
@@ -214,19 +208,16 @@ class AnthropicAnswerReader:
         given = self._calls.pop(index)
         return (ToolInputDelta(given.decode(), index), ToolUseEnd(index)) if given else (ToolUseEnd(index),)
 
-    def _count(self, usage: _Usage | None) -> Sequence[Chunk]:
+    def _count(self, usage: object) -> Sequence[Chunk]:
         """Each report tells totals; what it leaves out stays as it was."""
-        if usage is None:
+        counts = read_token_counts(usage)
+        if not counts:
             return ()
         known = self._usage
         self._usage = Usage(
-            input=_known_or(usage.input_tokens, known.input),
-            output=_known_or(usage.output_tokens, known.output),
-            cache_read=_known_or(usage.cache_read_input_tokens, known.cache_read),
-            cache_write=_known_or(usage.cache_creation_input_tokens, known.cache_write),
+            input=counts.get("input_tokens", known.input),
+            output=counts.get("output_tokens", known.output),
+            cache_read=counts.get("cache_read_input_tokens", known.cache_read),
+            cache_write=counts.get("cache_creation_input_tokens", known.cache_write),
         )
         return (UsageReport(self._usage),)
-
-
-def _known_or(told: int | None, known: int) -> int:
-    return known if told is None else max(0, told)

@@ -1,10 +1,12 @@
 """A lenient JSON parser, for servers that write it loosely."""
 
 import json
+from math import isfinite
 from typing import Any, cast
 
 from finclaw.text import fix_surrogates
 
+_LONGEST_INTEGER = 1_000
 _Path = tuple[str | int, ...]
 
 
@@ -22,7 +24,7 @@ class LenientJson:
         if none comes. Deep nesting is a RecursionError here as everywhere.
         """
         waiting, self._halves = self._halves, {}
-        read = self._join_halves(json.loads(data, parse_constant=_null), (), waiting)
+        read = self._join_halves(json.loads(data, parse_constant=_null, parse_int=_integer), (), waiting)
         return fix_surrogates(json.dumps(read, ensure_ascii=False)).encode()
 
     def _join_halves(self, value: Any, path: _Path, waiting: dict[_Path, str]) -> Any:
@@ -35,6 +37,8 @@ class LenientJson:
             case list():
                 items = cast(list[Any], value)
                 return [self._join_halves(each, (*path, place), waiting) for place, each in enumerate(items)]
+            case float() if not isfinite(value):  # 1e400
+                return None
             case _:
                 return value
 
@@ -43,6 +47,11 @@ class LenientJson:
             return text
         self._halves[path] = text[-1]
         return text[:-1]
+
+
+def _integer(text: str) -> int | None:
+    """Null for a number that is longer than Python reads."""
+    return int(text) if len(text) <= _LONGEST_INTEGER else None
 
 
 def _null(_: str) -> None:

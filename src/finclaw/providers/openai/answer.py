@@ -1,13 +1,22 @@
 """A reader of answers: events become chunks. What this version does not know is passed over."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
 from finclaw.errors import StreamCut
-from finclaw.kernel.chunk import Chunk, Done, StopReason, TextDelta, ThinkingDelta, Usage, UsageReport
+from finclaw.kernel.chunk import (
+    Chunk,
+    Done,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    Usage,
+    UsageReport,
+    read_token_counts,
+)
 from finclaw.providers.http.event_batch import decode_all, join_text_deltas
 from finclaw.providers.http.failure import complaint_of, read_complaint, stream_error
 from finclaw.providers.http.lenient_json import LenientJson
@@ -48,21 +57,10 @@ class _Choice(Struct, gc=False):
     finish_reason: str | None = None
 
 
-class _PromptDetails(Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class _Usage(Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
-
-
 class _Event(Struct, gc=False):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: Any = None
+    """Read by hand: figures that make no sense must not cost the answer."""
     error: Any = None
 
 
@@ -185,14 +183,15 @@ class OpenAIAnswerReader:
             raise BY_FINISH[reason](f"{self._name} stopped its answer with {reason!r}")
         self._finish = reason
 
-    def _count(self, usage: _Usage, chunks: list[Chunk]) -> None:
+    def _count(self, usage: object, chunks: list[Chunk]) -> None:
         """Each report tells totals, and what the cache gave is part of its prompt."""
-        details = usage.prompt_tokens_details or _PromptDetails()
-        read = max(0, details.cached_tokens or usage.prompt_cache_hit_tokens or 0)
-        written = max(0, details.cache_write_tokens or 0)
+        counts = read_token_counts(usage)
+        details = read_token_counts(cast("dict[str, object]", usage).get("prompt_tokens_details") if counts else None)
+        read = details.get("cached_tokens") or counts.get("prompt_cache_hit_tokens", 0)
+        written = details.get("cache_write_tokens", 0)
         told = Usage(
-            input=max(0, (usage.prompt_tokens or 0) - read - written),
-            output=max(0, usage.completion_tokens or 0),
+            input=max(0, counts.get("prompt_tokens", 0) - read - written),
+            output=counts.get("completion_tokens", 0),
             cache_read=read,
             cache_write=written,
         )

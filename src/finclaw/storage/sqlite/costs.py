@@ -15,10 +15,12 @@ from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import Cost, CostsBy, Spend
 from finclaw.text import fix_surrogates
 
-_COLUMNS: Final = "calls, interrupted, input, output, cache_read, cache_write, cost, saved, interrupted_cost"
+_COLUMNS: Final = (
+    "calls, interrupted, overstated, input, output, cache_read, cache_write, cost, saved, interrupted_cost"
+)
 _MOST: Final = 1 << 62
 """What a column holds. A server that reports more must not keep a turn from ending."""
-_Row = tuple[int, int, int, int, int, int, str, str, str]
+_Row = tuple[int, int, int, int, int, int, int, str, str, str]
 
 
 def exactly(one: str, other: str) -> str:
@@ -27,10 +29,11 @@ def exactly(one: str, other: str) -> str:
 
 
 _ENTER: Final = f"""
-    INSERT INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (day, agent, user, model) DO UPDATE SET
     calls = min(calls + excluded.calls, {_MOST}),
     interrupted = min(interrupted + excluded.interrupted, {_MOST}),
+    overstated = min(overstated + excluded.overstated, {_MOST}),
     input = min(input + excluded.input, {_MOST}),
     output = min(output + excluded.output, {_MOST}),
     cache_read = min(cache_read + excluded.cache_read, {_MOST}),
@@ -46,7 +49,7 @@ def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
     """In a commit of the turn that also says what is booked, so that a call is in the books exactly once."""
     for each in spend:
         names = map(fix_surrogates, (each.agent, each.user, each.model))
-        numbers = (each.calls, each.interrupted, *astuple(each.usage))
+        numbers = (each.calls, each.interrupted, each.overstated, *astuple(each.usage))
         if max(numbers) > _MOST:
             numbers = tuple(min(number, _MOST) for number in numbers)
         amounts = map(str, (each.cost, each.saved, each.interrupted_cost))
@@ -74,7 +77,7 @@ def read_costs(db: apsw.Connection, since: date, by: CostsBy) -> list[Cost]:
 
 def _sum(name: str, rows: Sequence[_Row]) -> Cost:
     *numbers, costs, saved, estimates = zip(*rows, strict=True)
-    calls, interrupted, *tokens = (sum(map(int, each)) for each in numbers)
+    calls, interrupted, overstated, *tokens = (sum(map(int, each)) for each in numbers)
     return Cost(
         name=name,
         calls=calls,
@@ -83,4 +86,5 @@ def _sum(name: str, rows: Sequence[_Row]) -> Cost:
         saved=sum(map(Decimal, saved), Decimal(0)),
         interrupted=interrupted,
         interrupted_cost=sum(map(Decimal, estimates), Decimal(0)),
+        overstated=overstated,
     )

@@ -335,4 +335,7 @@ MIGRATIONS: Final = (
         line TEXT                               -- of one that was left out of a full line; NULL: its turn has asked
     ) STRICT;
     """,
+    """
+    ALTER TABLE spend ADD COLUMN overstated INTEGER NOT NULL DEFAULT 0;     -- calls whose report was not possible
+    """,
 )
