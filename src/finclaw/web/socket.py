@@ -5,11 +5,12 @@ A program sends its token in the Authorization header. A page cannot, so there t
 """
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import msgspec
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from finclaw.errors import FinclawError
 from finclaw.gateway import Gateway
@@ -64,11 +65,9 @@ class LiveSockets:
         socket = RedactedSocket(heartbeat=HEARTBEAT, max_msg_size=self._max_frame, timeout=GOODBYE_WITHIN)
         await socket.prepare(request)
         try:
-            hello = await self._greeting(socket)
-            authorization = authorization or f"Bearer {hello.token or ''}"
-            principal = self._admission.admit(request, authorization, "messages")
-            async with self._admission.watch.end_with_token(authorization):
-                await self._talk(_Line(socket, self._admission, authorization), principal, hello)
+            await self._first_of(self._converse(request, socket, authorization), self._stopping.wait())
+            if self._stopping.is_set():
+                await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the gateway is shutting down; connect again")
         except ApiError as error:
             with suppress(ConnectionError):
                 await socket.send_str(_encode(_error(error)).decode())
@@ -77,6 +76,14 @@ class LiveSockets:
             pass  # the client left while we were speaking
         await socket.close()
         return socket
+
+    async def _converse(self, request: web.Request, socket: web.WebSocketResponse, authorization: str | None) -> None:
+        hello = await self._greeting(socket)
+        authorization = authorization or f"Bearer {hello.token or ''}"
+        principal = self._admission.admit(request, authorization, "messages")
+        line = _Line(socket, self._admission, authorization)
+        async with self._admission.watch.end_with_token(authorization):
+            await self._first_of(self._tell(line, principal, hello), self._listen(line, principal))
 
     async def _greeting(self, socket: web.WebSocketResponse) -> Hello:
         try:
@@ -90,13 +97,10 @@ class LiveSockets:
         except msgspec.DecodeError as error:
             raise ApiError(400, "bad_frame", f"the first frame does not fit: {error}") from error
 
-    async def _talk(self, line: "_Line", principal: Principal, hello: Hello) -> None:
-        """Both directions until one side ends; then the other is ended too."""
-        tasks: set[asyncio.Future[Any]] = {
-            asyncio.ensure_future(self._tell(line, principal, hello)),
-            asyncio.ensure_future(self._listen(line, principal)),
-            asyncio.ensure_future(self._stopping.wait()),
-        }
+    @staticmethod
+    async def _first_of(*work: Coroutine[Any, Any, object]) -> None:
+        """Run all until one ends; then the others are ended too."""
+        tasks = {asyncio.ensure_future(each) for each in work}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

@@ -19,6 +19,9 @@ KEEP_ALIVE: Final = 15.0
 """Seconds of silence after which a comment shows both sides that the line still stands."""
 
 _encode = msgspec.json.Encoder().encode
+RETRY_MS: Final = 2_000
+"""After so long a client may look whether the gateway is back."""
+_SHUTDOWN: Final = f"retry: {RETRY_MS}\nevent: shutdown\ndata: ".encode() + _encode({"retry_ms": RETRY_MS}) + b"\n\n"
 
 
 class EventStreams:
@@ -64,6 +67,7 @@ class EventStreams:
                     following = asyncio.ensure_future(anext(events))
                 elif not self._stopping.is_set():
                     await response.write(b": still here\n\n")
+            await response.write(_SHUTDOWN)
         finally:
             stopping.cancel()
             following.cancel()
