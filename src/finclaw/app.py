@@ -22,7 +22,7 @@ from finclaw.finance.calendar import TableCalendar
 from finclaw.gateway import QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.event import Observer
+from finclaw.kernel.event import Observer, StoreHealthChanged
 from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, InboundRecord
@@ -89,6 +89,8 @@ class App(RecordService):
         self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
         self.events = registrar.events
         self.ready = False
+        self.check_writable = store.check_writable
+        store.watch_writes(self._tell_store_health)
         self._channels, self._receivers = channels, list[asyncio.Task[None]]()
         emit = self.events.emit
         self._lanes = lanes = Lanes()
@@ -162,6 +164,10 @@ class App(RecordService):
         if STOP not in registrar.disabled_commands:
             early.stop_command = f"{settings.command_prefix}{STOP}"
         return Deliver(store, ring, sender, channels, recent, clock, checks, early)
+
+    def _tell_store_health(self, failure: SessionError | None) -> None:
+        why = "" if failure is None else getattr(failure, "why", "failed")
+        self.events.emit(StoreHealthChanged(why=why, agent=self.settings.agent.name))
 
     def _submit(self, accepted: Accepted) -> None:
         self._engine.submit(accepted)

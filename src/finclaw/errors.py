@@ -214,7 +214,11 @@ class SessionError(FinclawError):
 
 
 class StoreFailed(SessionError):
-    pass
+    """`why` is for programs: `full`, `read_only` or `failed`."""
+
+    def __init__(self, message: str = "", *, why: str = "failed") -> None:
+        super().__init__(message)
+        self.why = why
 
 
 class SessionFull(StoreFailed):

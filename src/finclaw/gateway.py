@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from finclaw.errors import SessionError
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
@@ -266,6 +267,10 @@ class Gateway(QueueDoor, ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Pro
 
     @property
     def persons(self) -> PersonDoor: ...
+    async def check_writable(self) -> SessionError | None:
+        """Why nothing can be recorded now; None: it can."""
+        ...
+
     @property
     def ready(self) -> bool: ...
     @property

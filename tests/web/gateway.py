@@ -99,6 +99,7 @@ class MemoryGateway:
     persons: MemoryPeople = field(default_factory=MemoryPeople)
     routes: tuple[ExtensionRoute, ...] = ()
     fails: Exception | None = None
+    unwritable: SessionError | None = None
     taken: list[Inbound] = field(default_factory=list[Inbound])
     events: EventStream = field(default_factory=EventStream)
     conversations: dict[str, tuple[Message, ...]] = field(default_factory=dict[str, tuple[Message, ...]])
@@ -124,6 +125,9 @@ class MemoryGateway:
     _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def check_writable(self) -> SessionError | None:
+        return self.unwritable
 
     def known_commands(self) -> Sequence[str]:
         return ("help", "reset", "approve")

@@ -378,6 +378,13 @@ class SessionsErased(Event, frozen=True, kw_only=True):
     sessions: tuple[str, ...]
 
 
+class StoreHealthChanged(Event, frozen=True, kw_only=True):
+    """The store fails to write, or (an empty `why`) writes again. What was accepted waits, and is not lost."""
+
+    name: ClassVar[str] = "store:health"
+    why: str  # see `StoreFailed.why`
+
+
 class ContextStatusChanged(Event, frozen=True, kw_only=True):
     """Told when the status changes, in either direction. A `ratio` of 1 is a full window."""
 

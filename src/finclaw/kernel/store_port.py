@@ -9,6 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from finclaw.errors import SessionError
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.envelope import Attachment, Inbound, Outbound
 from finclaw.kernel.erasure import Erased, PartOf, SenderId
@@ -395,6 +396,14 @@ class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonS
     async def counts(self) -> Counts: ...
     async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
         """What model calls cost from this day on: days in their order, else the dearest first."""
+        ...
+
+    def watch_writes(self, tell: Callable[[SessionError | None], None]) -> None:
+        """Call `tell` when the store fails to write, and with None when it can write again."""
+        ...
+
+    async def check_writable(self) -> SessionError | None:
+        """Why the store cannot write now, by its last commit or by a probe; None: it can."""
         ...
 
     async def close(self) -> None: ...

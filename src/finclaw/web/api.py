@@ -108,7 +108,10 @@ class HttpApi:
     async def get_status(self, _: web.Request, __: Principal) -> web.Response:
         counts = await self._gateway.counts()
         gateway = self._gateway
-        about = StatusView(ready=gateway.ready, market=gateway.market, model=gateway.model, counts=counts)
+        failure = await gateway.check_writable()
+        problem = "" if failure is None else str(failure)
+        ready = gateway.ready and failure is None
+        about = StatusView(ready=ready, problem=problem, market=gateway.market, model=gateway.model, counts=counts)
         unreachable = tuple(await gateway.unreachable())
         about = msgspec.structs.replace(about, commands=tuple(gateway.known_commands()), unreachable=unreachable)
         return json_response(about)

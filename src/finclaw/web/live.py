@@ -20,12 +20,15 @@ from finclaw.kernel.event import (
     PreviewUpdated,
     QueueChanged,
     SessionsErased,
+    StoreHealthChanged,
     ToolEndedEvent,
     ToolStartedEvent,
 )
 from finclaw.web.principal import CHANNEL
 
 CAPACITY: Final = 10_000
+EVERYBODY: Final = ""
+"""The account of an event that every follower gets."""
 
 
 class LiveEvent(Struct, frozen=True):
@@ -61,6 +64,7 @@ class LiveStream:
         self._boot = secrets.token_hex(4)
         self._entries: deque[_Entry] = deque(maxlen=capacity)
         self._open: dict[str, _Open] = {}
+        self._store: dict[str, Any] = {}
         self._seq = 0
         self._news = asyncio.Event()
 
@@ -73,6 +77,11 @@ class LiveStream:
             return
         if isinstance(event, SessionsErased):  # whoever follows is told to begin anew, by `reset`
             self._entries.clear()
+            return
+        if isinstance(event, StoreHealthChanged):
+            state = {"writable": not event.why, "why": event.why}
+            self._store = {"store": state} if event.why else {}
+            self._append(EVERYBODY, "", "store", state)
             return
         if isinstance(event, ApprovalChanged):  # also of a question whose message has long ended
             self._add_approval(event)
@@ -141,7 +150,8 @@ class LiveStream:
             news = self._news
             for entry in self._since(position):
                 position = entry.seq
-                if entry.account == account and conversation in (None, entry.conversation):
+                is_theirs = entry.account == account and conversation in (None, entry.conversation)
+                if is_theirs or entry.account == EVERYBODY:
                     yield LiveEvent(self._id(entry.seq), entry.type, entry.data)
             if position >= self._seq:
                 await news.wait()
@@ -180,4 +190,4 @@ class LiveStream:
             for inbound_id, each in self._open.items()
             if each.account == account and conversation in (None, each.conversation)
         ]
-        return LiveEvent(self._id(self._seq), "reset", {"seq": self._seq, "open": still_open})
+        return LiveEvent(self._id(self._seq), "reset", {"seq": self._seq, "open": still_open, **self._store})

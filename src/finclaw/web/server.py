@@ -23,7 +23,7 @@ from finclaw.web.admission import Admission, Next
 from finclaw.web.api import Handler, HttpApi, HttpRoute
 from finclaw.web.approvals_api import ApprovalsApi
 from finclaw.web.auth import Authenticator, Throttle, check_place
-from finclaw.web.errors import ApiError
+from finclaw.web.errors import ApiError, describe_failure
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.people_api import PeopleApi
@@ -180,6 +180,8 @@ def _open_paths(server: WebServer, routes: WebRoutes) -> dict[str, Next]:
     async def readyz(_: web.Request) -> web.Response:
         if not gateway.ready:
             raise ApiError(503, "not_ready", "the gateway is starting or stopping; ask again in a moment")
+        if (failure := await gateway.check_writable()) is not None:
+            raise ApiError(503, "not_ready", f"nothing can be recorded: {describe_failure(failure)}; ask again later")
         return json_response({"status": "ready"})
 
     return {"/": page, "/healthz": healthz, "/readyz": readyz}

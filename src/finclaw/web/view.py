@@ -103,6 +103,8 @@ class StatusView(Struct, frozen=True, kw_only=True):
     """The state of the gateway."""
 
     ready: bool
+    problem: str = ""
+    """Why nothing can be recorded."""
     market: str
     model: str = ""
     counts: Counts

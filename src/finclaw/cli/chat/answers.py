@@ -262,6 +262,9 @@ class Answers:
 
     def _draw(self, question: PendingQuestion, waited: float) -> None:
         texts = self.texts
+        if problem := self._questions.take_store_problem():
+            with self._screen.apart(texts.goes_on):
+                self._screen.line(texts.say_not_recorded(problem))
         if question.withdrawn:
             question.withdrawn = False
             self._screen.answer("", texts.rewritten)

@@ -81,6 +81,7 @@ class PendingQuestions:
         self.lost_because = ""
         self.seen: Seen | None = None
         """The answer to the latest look-up."""
+        self._unwritable = self._told_unwritable = ""
         self._link = link
         self._conversation = conversation
         self._unread = unread
@@ -125,6 +126,8 @@ class PendingQuestions:
                 return self._note_accepted(item)
             case Refused(message_id=message_id, reason=reason, final=final):
                 return self._note_refusal(self._open.get(message_id), reason, final=final)
+            case News(type="store", data={"why": str(why)}):
+                self._unwritable = why
             case News():
                 return self._reset(item.data) if item.type == "reset" else self._note_event(item)
             case Seen():
@@ -139,6 +142,13 @@ class PendingQuestions:
             case _:
                 pass
         return None
+
+    def take_store_problem(self) -> str:
+        """Why no answer can be recorded now, once in each outage while one is awaited; else empty."""
+        if not self._by_inbound or self._unwritable == self._told_unwritable:
+            return ""
+        self._told_unwritable = self._unwritable
+        return self._unwritable
 
     def tick(self) -> None:
         """To be called now and then while something is awaited."""
@@ -205,6 +215,7 @@ class PendingQuestions:
 
     def _reset(self, data: dict[str, Any]) -> PendingQuestion | None:
         """The stream begins anew. A preview lives on only if the gateway still has it."""
+        self._unwritable = str(data.get("store", {}).get("why", ""))
         previews = {str(each["inbound_id"]): str(each["preview"]) for each in data["open"]}
         changed: PendingQuestion | None = None
         for inbound_id, question in self._by_inbound.items():

@@ -155,12 +155,13 @@ class RemoteLink:
                         self._events.put(Connected())
                         pause = _FIRST_PAUSE
                         for place, news in parse_events(lines):
-                            if news.type == "error":  # the token was replaced: connect again with the new one
+                            if news.type in ("error", "shutdown"):  # a replaced token, or a restart: connect again
                                 break
                             if news.type == "reset":
                                 self._catch_up(client)
                             if after == _NOWHERE:
                                 self._begun.set()  # the first reset is where we come in, not news
+                                self._events.put(News("store", news.data.get("store", {"why": ""})))
                             else:
                                 with self._receipt:
                                     self._events.put(news)

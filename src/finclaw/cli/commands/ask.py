@@ -106,8 +106,14 @@ class Asker:
         return None
 
     def _draw(self, question: PendingQuestion, began: float) -> None:
+        problem = self._questions.take_store_problem()
         if self._screen is None:
+            if problem:
+                print(f"finclaw: {self._texts.say_not_recorded(problem)}", file=sys.stderr, flush=True)
             return
+        if problem:
+            with self._screen.apart(self._texts.goes_on):
+                self._screen.line(self._texts.say_not_recorded(problem))
         if question.withdrawn:
             question.withdrawn = False
             self._screen.answer("", self._texts.rewritten)

@@ -149,6 +149,8 @@ def _wait(question: PendingQuestion, questions: PendingQuestions, events: EventQ
             questions.tick()
         else:
             _take(item, questions)
+        if problem := questions.take_store_problem():
+            print(f"finclaw: {texts_for(question.text).say_not_recorded(problem)}", file=sys.stderr, flush=True)
         if questions.connected:
             connected_at = now()
         elif now() - connected_at > PATIENCE:

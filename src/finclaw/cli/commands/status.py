@@ -8,7 +8,7 @@ import msgspec
 from finclaw.channels.unreachable import memory_key, read_unreachable
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.client import find_gateway
-from finclaw.cli.formatting import json_line, short
+from finclaw.cli.formatting import clean, json_line, short
 from finclaw.cli.options import settings_to_look
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
@@ -38,6 +38,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     pid: int | None = None
     ready: bool = False
+    problem: str = ""
+    """Why the gateway can record nothing."""
     busy: str = ""
     """Why nothing can be said about what the state holds."""
     state: str
@@ -73,6 +75,7 @@ def _ask_gateway(settings: Settings) -> Status | None:
         url=client.address.url,
         pid=client.address.pid,
         ready=status.ready,
+        problem=status.problem,
         state=str(settings.state),
         market=status.market,
         model=status.model,
@@ -130,4 +133,6 @@ def _headline(status: Status) -> str:
         return f"no gateway answers, but the state is in use: {status.busy}"
     if not status.running:
         return "no gateway runs on this state; start it with: finclaw serve"
+    if status.problem:
+        return f"a gateway runs at {status.url} (process {status.pid}), and is not ready: {clean(status.problem)}"
     return f"a gateway runs at {status.url} (process {status.pid}{'' if status.ready else ', not ready yet'})"

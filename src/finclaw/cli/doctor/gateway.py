@@ -67,6 +67,8 @@ def _gateway(state: Path, client: GatewayClient | None) -> DoctorFinding:
         status = client.status()
     except FinclawError as error:
         return bad("gateway", str(error))
+    if status.problem:
+        return bad("gateway", f"{client.address.url} is not ready: {status.problem}")
     if not status.ready:
         return warn("gateway", f"{client.address.url} answers, but is not ready", "ask again in a moment")
     failed = status.counts.dead_letters + status.counts.units_dead

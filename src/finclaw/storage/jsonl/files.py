@@ -177,7 +177,9 @@ def _explain_error(path: Path, error: OSError) -> StoreFailed:
     if error.errno == errno.ENOENT:
         return FileChanged(f"{where} was taken away under us; whoever moves it must stop the gateway")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFailed(f"the disk of {where} is full; free some space, nothing that was accepted is lost")
+        message = f"the disk of {where} is full; free some space, nothing that was accepted is lost"
+        return StoreFailed(message, why="full")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.EISDIR, errno.ENOTDIR):
-        return StoreFailed(f"cannot write {where} ({error.strerror}); check its owner, permissions and kind")
+        message = f"cannot write {where} ({error.strerror}); check its owner, permissions and kind"
+        return StoreFailed(message, why="read_only")
     return StoreFailed(f"the disk under {where} refused ({error.strerror}); check its health and free space")

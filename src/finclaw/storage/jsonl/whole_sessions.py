@@ -159,7 +159,12 @@ class JsonlSessions(SqliteStore):
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Do all of it, also when the caller is cancelled meanwhile; the caller leaves when it is done."""
-        return await self._tasks.run(work)
+        try:
+            return await self._tasks.run(work)
+        except StoreFailed as error:
+            if error.why != "failed":  # of a file beside the database
+                self._writer.health.change(error)
+            raise
 
     async def copy_into(self, directory: Path) -> None:
         """Nobody is at the files from just before the database's snapshot until they are copied."""

@@ -1,6 +1,8 @@
 """Opening the database: pragmas, migrations, and errors in words that tell the operator what to do."""
 
+import errno
 import logging
+import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -151,17 +153,22 @@ def mark_closed(db: apsw.Connection, boot: int) -> None:
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
-def explain(error: apsw.Error, path: Path) -> SessionError:
+def explain(error: apsw.Error | OSError, path: Path) -> SessionError:
     where = repr(str(path))
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        error = apsw.FullError()
     match error:
         case apsw.FullError():
-            return StoreFailed(f"the disk of {where} is full; free some space, nothing that was accepted is lost")
+            message = f"the disk of {where} is full; free some space, nothing that was accepted is lost"
+            return StoreFailed(message, why="full")
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreCorrupt(
                 f"{where} is damaged ({error}); "
                 "put a backup in its place with `finclaw restore FILE`, or move it away, then start again"
             )
-        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | PermissionError():
+            return _unwritable(path, error)
+        case _ if _is_mounted_read_only(path):
             return _unwritable(path, error)
         case _:
             return StoreFailed(
@@ -169,5 +176,12 @@ def explain(error: apsw.Error, path: Path) -> SessionError:
             )
 
 
+def _is_mounted_read_only(path: Path) -> bool:
+    with suppress(OSError):
+        return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY)
+    return False
+
+
 def _unwritable(path: Path, error: Exception) -> StoreFailed:
-    return StoreFailed(f"cannot write {str(path)!r} ({error}); check the owner and permissions of the directory")
+    message = f"cannot write {str(path)!r} ({error}); check the owner and permissions of the directory"
+    return StoreFailed(message, why="read_only")

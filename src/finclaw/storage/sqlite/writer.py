@@ -17,10 +17,11 @@ from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 import apsw
 
 from finclaw.cancellation import UncancellableFuture
-from finclaw.errors import StoreFailed, Superseded
+from finclaw.errors import SessionError, StoreFailed, Superseded
 from finclaw.kernel.port import Clock
 from finclaw.storage.sqlite.codec import PublicIds
 from finclaw.storage.sqlite.database import boot_epoch, explain, mark_closed
+from finclaw.storage.sqlite.write_health import WriteHealth, write_probe
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,9 @@ class Ledger:
         self._db = db
         self._path = path
         self._boot = boot
+        self._file = _identity(path)
+        self.written = 0
+        """Commits that have changed rows; others do not touch the disk."""
         self._left_as: int | None = None
         """The version of the database after our last commit; another one means that somebody else has written."""
 
@@ -121,6 +125,7 @@ class Ledger:
 
     def _commit(self, group: Sequence[WriterTask[Any]]) -> list[Any]:
         # Alone there is nobody to be protected from, and the transaction itself is the savepoint.
+        changes = self._db.total_changes()
         trusting = len(group) == 1 or all(work.repeatable for work in group)
         try:
             answers = self._run_group(group) if trusting else self._run_with_savepoints(group)
@@ -129,9 +134,15 @@ class Ledger:
             self._undo()
             return [self._explain_error(error)] * len(group)
         self._left_as = self._db.data_version()
+        self.written += self._db.total_changes() != changes
         return answers
 
     def _begin(self) -> None:
+        if _identity(self._path) != self._file:  # SQLite would go on writing to a file that has no name any more
+            raise StoreFailed(
+                f"{str(self._path)!r} was removed or replaced while the gateway runs; "
+                "put it back, or stop the gateway and restore a backup"
+            )
         self._db.execute("BEGIN IMMEDIATE")
         self._must_be_ours()
 
@@ -167,7 +178,7 @@ class Ledger:
         return answer
 
     def _explain_error(self, error: Exception) -> Exception:
-        return explain(error, self._path) if isinstance(error, apsw.Error) else error
+        return explain(error, self._path) if isinstance(error, apsw.Error | OSError) else error
 
     def _undo(self) -> None:
         if self._db.in_transaction:
@@ -179,7 +190,17 @@ class Ledger:
         self._db.close()
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class Writer(Protocol):
+    health: WriteHealth
+
     def submit(self, work: WriterTask[Any], *, lazy: bool = False) -> None:
         """Never raises, never waits. A lazy work rides with the next group."""
         ...
@@ -198,6 +219,7 @@ class ThreadWriter:
         self._ledger = ledger
         self._loop = loop
         self._queue: queue.SimpleQueue[list[WriterTask[Any]]] = queue.SimpleQueue()
+        self.health = WriteHealth()
         self._waiting: list[WriterTask[Any]] = []
         self._is_urgent = False
         self._timer: asyncio.TimerHandle | None = None
@@ -237,7 +259,7 @@ class ThreadWriter:
     def _run(self) -> None:
         while group := self._next_group():
             answers = self._ledger.work(group)
-            self._loop.call_soon_threadsafe(_settle, group, answers)
+            self._loop.call_soon_threadsafe(_settle, self.health, group, answers, self._ledger.written)
             del group, answers  # the next may be long in coming, and these hold whole turns
         self._ledger.close()
 
@@ -265,6 +287,7 @@ class LoopWriter:
     def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
         self._ledger = ledger
         self._loop = loop
+        self.health = WriteHealth()
         self._group: list[WriterTask[Any]] = []
         self._closed = False
 
@@ -279,7 +302,8 @@ class LoopWriter:
     def _run(self) -> None:
         group, self._group = self._group, []
         if group:  # closing may have taken it along
-            _settle(group, self._ledger.work(group))
+            answers = self._ledger.work(group)
+            _settle(self.health, group, answers, self._ledger.written)
 
     async def close(self) -> None:
         self._closed = True
@@ -287,7 +311,8 @@ class LoopWriter:
         self._ledger.close()
 
 
-def _settle(group: Sequence[WriterTask[Any]], answers: Sequence[Any]) -> None:
+def _settle(health: WriteHealth, group: Sequence[WriterTask[Any]], answers: Sequence[Any], written: int) -> None:
+    health.note([answer for work, answer in zip(group, answers, strict=True) if work.mode == "write"], written)
     for work, answer in zip(group, answers, strict=True):
         work.settle(answer)
 
@@ -303,6 +328,20 @@ class WriterClient:
         self._clock = clock
         self._ids = ids
         self._loop = asyncio.get_running_loop()
+
+    def watch_writes(self, tell: Callable[[SessionError | None], None]) -> None:
+        """Call `tell` when the store fails to write, and with None when it can write again."""
+        self._writer.health.on_change = tell
+
+    async def check_writable(self) -> SessionError | None:
+        """Why the store cannot write now; None: it can."""
+        health = self._writer.health
+        if health.begin_look():
+            try:
+                health.change(await self._commit(write_probe))
+            except SessionError as error:
+                health.change(error)
+        return health.failure
 
     async def _commit(
         self,
