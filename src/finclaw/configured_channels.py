@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Final, cast
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.channels.settings import ChannelSettings
 from finclaw.channels.unreachable import memory_key
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
 from finclaw.errors import ConfigError
@@ -22,7 +23,7 @@ from finclaw.pipeline.gate import Heard
 log = logging.getLogger(__name__)
 
 
-def _make_telegram(spec: ChannelSpec) -> Channel:
+def _load_telegram() -> ChannelFactory:
     try:
         from finclaw.channels.telegram.channel import TelegramChannel  # noqa: PLC0415 - an optional dependency
     except ModuleNotFoundError as error:
@@ -30,7 +31,11 @@ def _make_telegram(spec: ChannelSpec) -> Channel:
         raise ConfigError(
             f"the kind telegram needs the package {error.name}, which the extra `telegram` names; run: {install}"
         ) from error
-    return TelegramChannel(spec)
+    return TelegramChannel
+
+
+def _make_telegram(spec: ChannelSpec) -> Channel:
+    return _load_telegram()(spec)
 
 
 BUILTIN_KINDS: Final[Mapping[str, ChannelFactory]] = {
@@ -69,9 +74,7 @@ def open_channel(
         hint = did_you_mean(name, settings.channels) or f"; there are {known}"
         raise ConfigError(f"the settings have no channel {name!r}{hint}")
     chosen, kinds = settings.channels[name], channel_kinds(registrar)
-    if chosen.kind not in kinds:
-        hint = did_you_mean(chosen.kind, kinds) or f"; there are {', '.join(kinds)}"
-        raise ConfigError(f"channels.{name}.kind is {chosen.kind!r}, which nobody brings{hint}")
+    check_kind(name, chosen.kind, kinds)
     make, by = kinds[chosen.kind]
     spec = ChannelSpec(name=name, account=chosen.account, secrets=chosen.secrets, settings=chosen.settings, clock=clock)
     if store is not None:
@@ -91,6 +94,31 @@ def open_channel(
     if getattr(channel, "name", None) != name or not hasattr(channel, "send"):
         raise ConfigError(f"channels.{name}: what {by} made of the kind {chosen.kind!r} is no channel of that name")
     return cast("Channel", channel)
+
+
+def check_kind(name: str, kind: str, kinds: Collection[str]) -> None:
+    """Raises ConfigError where nobody brings this kind of channel, or a package that it needs is not there."""
+    if kind not in kinds:
+        hint = did_you_mean(kind, kinds) or f"; there are {', '.join(kinds)}"
+        raise ConfigError(f"channels.{name}.kind is {kind!r}, which nobody brings{hint}")
+    try:
+        if kind == "telegram":
+            _load_telegram()
+    except ConfigError as error:
+        raise ConfigError(f"channels.{name}: {error}") from error
+
+
+async def problems_of_channels(settings: Settings, registrar: Registrar) -> tuple[str, ...]:
+    """Return what `open_channels` would raise for each channel; nothing is connected to."""
+    found: list[str] = []
+    for name in settings.channels:
+        try:
+            channel = open_channel(name, settings, registrar, SystemClock())
+        except ConfigError as error:
+            found.append(str(error))
+        else:
+            await channel.close()
+    return tuple(found)
 
 
 def allow_lists(settings: Settings) -> dict[str, Heard]:

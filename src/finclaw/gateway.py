@@ -1,4 +1,4 @@
-"""The gateway as its edges see it: what the web page, the API and the command line may ask of a running one."""
+"""The gateway as its edges see it: what the HTTP API and the command line may ask of a running one."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -211,7 +211,7 @@ class QueueDoor(Protocol):
 
 
 class Gateway(QueueDoor, ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
-    """What the web page, the API and the command line may ask of a running gateway."""
+    """What the HTTP API and the command line may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...
     async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:

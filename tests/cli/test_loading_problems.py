@@ -1,5 +1,6 @@
 """`finclaw config check` and what shows only when the things it names are loaded."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,37 @@ def test_a_settings_file_here_that_is_not_read_is_named(tmp_path: Path) -> None:
         assert str(state / "finclaw.yaml") in told.line()
         assert finclaw(*command, "--state", state, "--config", "finclaw.yaml", cwd=here).err == ""
         assert finclaw(*command, "--state", here, cwd=here).err == ""
+
+
+NO_AIOGRAM = "raise ModuleNotFoundError(\"No module named 'aiogram'\", name='aiogram')\n"
+
+
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        ("{kind: telegarm}", "channels.bot.kind is 'telegarm', which nobody brings; did you mean telegram?"),
+        ("{kind: telegram, secrets: {token: env:T}}", "channels.bot: the kind telegram needs the package aiogram"),
+        ("{kind: mailbox}", ""),
+    ],
+)
+def test_a_channel_that_serve_refuses_is_a_problem(tmp_path: Path, channel: str, said: str) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "aiogram.py").write_text(NO_AIOGRAM)
+    (tmp_path / "finclaw.yaml").write_text(f"channels: {{bot: {channel}}}\n")
+    environ = {"PYTHONPATH": str(tmp_path / "lib"), "T": "123456:" + "a" * 35}
+    checked = finclaw("config", "check", "--state", tmp_path, **environ)
+    looked = finclaw("doctor", "--state", tmp_path, **environ)
+    listed = json.loads(finclaw("channels", "list", "--json", "--state", tmp_path, **environ).out)
+    assert (checked.code, "channels" in looked.out) == (1 if said else 0, bool(said))
+    assert said in checked.out
+    assert said in looked.out
+    if said:
+        started = finclaw("serve", "--port", "0", "--state", tmp_path, **environ)
+        assert checked.out.strip() in started.err, "the same words"
+    assert listed["channels"][0]["problem"] == checked.out.strip() if said else not listed["channels"][0]["problem"]
+
+
+def test_the_list_hears_nobody_on_a_channel_that_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "finclaw.yaml").write_text("channels: {bot: {kind: telegarm}}\n")
+    listed = finclaw("channels", "list", "--state", tmp_path).out
+    assert "everybody" not in listed

@@ -67,8 +67,8 @@ class Settings:
     """Who is who, such as `{name: Mina, known_as: ["telegram:bot1:12345"], roles: [approver]}`. Whoever is at this
     machine is the `owner`."""
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict[str, ChannelSettings])
-    """Where people write, by a name of your own, such as `desk: {kind: mailbox, allow_senders: [mina]}`. Programs and
-    the web page need none."""
+    """Where people write, by a name of your own, such as `desk: {kind: mailbox, allow_senders: [mina]}`.
+    `finclaw chat`, `finclaw ask` and the HTTP API need none."""
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     commands: CommandSettings = field(default_factory=CommandSettings)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from finclaw.builtin_extensions import load_registrar
-from finclaw.channels.settings import GATEWAYS_OWN
+from finclaw.channels.settings import GATEWAYS_OWN, ChannelSettings
 from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.commands.status import find_status
 from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, one_line, table, terminal_columns
 from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
-from finclaw.configured_channels import channel_kinds, hears_everybody, open_channel
-from finclaw.errors import ChannelError
+from finclaw.configured_channels import channel_kinds, check_kind, hears_everybody, open_channel
+from finclaw.errors import ChannelError, ConfigError
 
 _HEAD = ("CHANNEL", "KIND", "FROM", "ACCOUNT", "SECRETS", "HEARD")
 CHECK_SECONDS: Final = 20.0
@@ -51,7 +51,7 @@ def _list(args: Namespace) -> int:
     if rows:
         print("\n".join(fit_line(line, terminal_columns()) for line in table([_HEAD, *rows])))
     else:
-        print("no channels are configured; the web page and programs need none")
+        print("no channels are configured; `finclaw chat`, `finclaw ask` and the HTTP API need none")
     print(f"kinds: {', '.join(f'{kind} ({by})' for kind, by in makers.items())}")
     if lost:
         print("not reachable any more, until they write again:")
@@ -70,20 +70,36 @@ def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[
         "secrets": sorted(channel.secrets),
         "allow_senders": channel.allow_senders,
         "allow_conversations": channel.allow_conversations,
+        "problem": _problem(name, settings, makers),
     }
 
 
 def _row(name: str, settings: Settings, makers: Mapping[str, str]) -> tuple[str, ...]:
     channel = settings.channels[name]
-    heard = (*channel.allow_senders, *(f"all in {each}" for each in channel.allow_conversations))
     return (
         name,
         channel.kind,
         makers.get(channel.kind, "nobody: no such kind"),
         channel.account,
         " ".join(sorted(channel.secrets)) or UNKNOWN,
-        "everybody" if hears_everybody(channel) else ", ".join(heard) or "nobody yet: allow_senders is empty",
+        _problem(name, settings, makers) or _describe_heard(channel),
     )
+
+
+def _describe_heard(channel: ChannelSettings) -> str:
+    if hears_everybody(channel):
+        return "everybody"
+    heard = (*channel.allow_senders, *(f"all in {each}" for each in channel.allow_conversations))
+    return ", ".join(heard) or "nobody yet: allow_senders is empty"
+
+
+def _problem(name: str, settings: Settings, makers: Mapping[str, str]) -> str:
+    """Why nobody is heard there: the gateway would refuse to start with it."""
+    try:
+        check_kind(name, settings.channels[name].kind, makers)
+    except ConfigError as error:
+        return f"nobody: {error}"
+    return ""
 
 
 def _test(args: Namespace) -> int:

@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
     market = _ask_market() if is_asked else args.market
     made = [_make_directory(state), _make_file(file, market)]
     _, is_new = obtain_token(state)
-    made.append(_line(is_new, state / TOKEN, "only you can read it; the API and the web page ask for it"))
+    made.append(_line(is_new, state / TOKEN, "only you can read it; the HTTP API asks for it"))
     print("\n".join(made))
     extra = "".join(f" --{name} {value}" for name, value in vars(args).items() if name in ("state", "config") and value)
     typed = command_name()

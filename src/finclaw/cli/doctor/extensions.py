@@ -4,6 +4,7 @@ Below are the problems of the settings that show only when what they name is loa
 size. `finclaw config check` reports them too.
 """
 
+import asyncio
 import os
 import stat
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from finclaw.clock import SystemClock
 from finclaw.composition import agent_prompt
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
+from finclaw.configured_channels import problems_of_channels
 from finclaw.errors import FinclawError
 from finclaw.extensions.loading import find
 from finclaw.extensions.registrar import Registrar
@@ -46,6 +48,7 @@ def checks(settings: Settings | None) -> Iterator[DoctorFinding]:
         yield bad("extensions", str(error))
         return
     yield from _summary(settings, registrar)
+    yield from (bad("channels", problem) for problem in asyncio.run(problems_of_channels(settings, registrar)))
     yield from (bad("prompt", problem) for problem in problems_of_prompt(settings, registrar))
     for each in registrar.loaded:
         yield from (_run_check(check) for check in each.doctor)
@@ -106,6 +109,7 @@ def problems_when_loaded(settings: Settings, *, with_model: bool) -> Iterator[st
     except FinclawError as error:
         yield str(error)
         return
+    yield from asyncio.run(problems_of_channels(settings, registrar))
     if with_model:
         yield from problems_of_prompt(settings, registrar)
 
