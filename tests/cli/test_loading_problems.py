@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.terminal import finclaw
@@ -100,7 +101,7 @@ def test_a_channel_that_serve_refuses_is_a_problem(tmp_path: Path, channel: str,
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "aiogram.py").write_text(NO_AIOGRAM)
     (tmp_path / "finclaw.yaml").write_text(f"channels: {{bot: {channel}}}\n")
-    environ = {"PYTHONPATH": str(tmp_path / "lib"), "T": "123456:" + "a" * 35}
+    environ: Any = {"PYTHONPATH": str(tmp_path / "lib"), "T": "123456:" + "a" * 35}
     checked = finclaw("config", "check", "--state", tmp_path, **environ)
     looked = finclaw("doctor", "--state", tmp_path, **environ)
     listed = json.loads(finclaw("channels", "list", "--json", "--state", tmp_path, **environ).out)

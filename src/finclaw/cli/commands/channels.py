@@ -75,14 +75,14 @@ def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[
 
 
 def _row(name: str, settings: Settings, makers: Mapping[str, str]) -> tuple[str, ...]:
-    channel = settings.channels[name]
+    channel, problem = settings.channels[name], _problem(name, settings, makers)
     return (
         name,
         channel.kind,
         makers.get(channel.kind, "nobody: no such kind"),
         channel.account,
         " ".join(sorted(channel.secrets)) or UNKNOWN,
-        _problem(name, settings, makers) or _describe_heard(channel),
+        f"nobody: {problem}" if problem else _describe_heard(channel),
     )
 
 
@@ -98,7 +98,7 @@ def _problem(name: str, settings: Settings, makers: Mapping[str, str]) -> str:
     try:
         check_kind(name, settings.channels[name].kind, makers)
     except ConfigError as error:
-        return f"nobody: {error}"
+        return str(error)
     return ""
 
 
