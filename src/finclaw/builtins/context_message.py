@@ -19,6 +19,7 @@ from finclaw.context_fields import MARKET_FIELDS
 from finclaw.errors import ExtensionError
 from finclaw.kernel.context import Context
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.person import reader_zone
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.tools.sources import context_sources
 
@@ -66,8 +67,9 @@ class ContextMessage:
             yield f"{field}: {_quote_json(value)}"
 
     def _format_time(self, moment: datetime) -> str:
-        local = moment.astimezone(self._zone)
-        return f"{local:%Y-%m-%d %H:%M} {self._settings.timezone}, {_DAYS[local.weekday()]}"
+        zone = reader_zone() or self._zone
+        local = moment.astimezone(zone)
+        return f"{local:%Y-%m-%d %H:%M} {zone.key}, {_DAYS[local.weekday()]}"
 
 
 def _quote_json(value: Any) -> str:

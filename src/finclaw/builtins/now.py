@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
+from finclaw.kernel.person import reader_zone
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
@@ -77,13 +78,18 @@ class Now:
 def now_tool(clock: Clock, usual_zone: str = "UTC") -> Tool:
     @tool(NAME, _DESCRIPTION, group="finance")  # a group that needs no approval: it only looks at a clock
     async def now(args: Zone, scope: ToolScope) -> ToolOutput:
-        name, zone = find_zone(args.timezone or usual_zone)
+        name, zone = find_zone(args.timezone or _readers_zone() or usual_zone)
         moment = clock.now().astimezone(UTC).replace(microsecond=0)
         seconds = Decimal(int(moment.timestamp()))
         fact = Fact(subject=name, field="now", value=seconds, unit="unix", as_of=moment, source="clock")
         return ToolOutput(_format_moment(moment, name, moment.astimezone(zone)), (fact,))
 
     return now
+
+
+def _readers_zone() -> str:
+    zone = reader_zone()
+    return "" if zone is None else zone.key
 
 
 def find_zone(asked: str) -> tuple[str, tzinfo]:

@@ -9,6 +9,7 @@ from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.output import USER
 from finclaw.finance.venue import KRX
 from finclaw.kernel.fact import Fact
+from finclaw.kernel.person import reader_zone
 from finclaw.text import Language, language_of
 from finclaw.tools.last_line import with_last_line
 
@@ -67,6 +68,7 @@ def translate_source(source: str, language: Language) -> str:
 
 def _tell(as_of: datetime, language: Language) -> str:
     if language == "en":
-        return f"{as_of.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    at = as_of.astimezone(KRX.tz)
-    return f"{at.month}월 {at.day}일 {at:%H:%M} 한국 시각 기준"
+        return f"{as_of.astimezone(reader_zone() or UTC):%Y-%m-%d %H:%M %Z}"
+    at = as_of.astimezone(reader_zone() or KRX.tz)
+    zone = "한국 시각" if at.tzname() == "KST" else at.tzname()
+    return f"{at.month}월 {at.day}일 {at:%H:%M} {zone} 기준"

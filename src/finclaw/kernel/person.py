@@ -3,12 +3,16 @@
 What is kept for somebody (notes, alerts, spend) hangs on the person, not on the chat in which they happened to ask.
 """
 
+from contextvars import ContextVar
 from datetime import datetime
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
 from finclaw.text import Language, language_of
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 ChartColors = Literal["", "red-up", "green-up"]
 """`red-up` is how Korea and Japan draw a rise, `green-up` the rest of the world."""
@@ -57,3 +61,27 @@ def language_for(person: Person, text: str) -> Language:
 
 
 NOBODY: Final = Person(id="")
+
+_reader: Final[ContextVar[Person]] = ContextVar("finclaw_reader", default=NOBODY)
+"""The person whose message this task answers."""
+
+
+def set_reader(person: Person) -> None:
+    _reader.set(person)
+
+
+def reader_zone() -> "ZoneInfo | None":
+    """The zone for every time that is shown to the person whose message is being answered; None: nobody has said."""
+    return zone_of(_reader.get())
+
+
+def zone_of(person: Person) -> "ZoneInfo | None":
+    """The person's own zone; None: nobody has said, or this machine does not know it."""
+    if not person.timezone:
+        return None
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  `cold_cpu`: 2 ms, few need it
+
+    try:
+        return ZoneInfo(person.timezone)
+    except (KeyError, OSError, ValueError):
+        return None

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from finclaw.kernel.context import Context, QueueAdmission
-from finclaw.kernel.envelope import Capabilities, Sender
+from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.message import Message
+from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, Claim
 from finclaw.kernel.scope import MessageContext
@@ -35,6 +36,9 @@ class Contexts:
         self._channels = channels
         self._files = AttachmentFetcher(store, channels, clock)
         self._persons = persons or PersonDirectory()
+
+    def find_person(self, inbound: Inbound) -> Person:
+        return self._persons.find(inbound)
 
     async def fetch_files(self, run: MessageContext, message: NormalMessage) -> NormalMessage:
         """The message with its files. Of somebody who was not admitted, none is fetched."""

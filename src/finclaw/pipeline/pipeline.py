@@ -20,6 +20,7 @@ from finclaw.errors import (
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.middleware import Layer, compose
+from finclaw.kernel.person import set_reader
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, ClaimOnAccept, StopMark, TurnCalls
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
@@ -239,6 +240,7 @@ class Pipeline:
 
     async def run_stages(self, run: MessageRun) -> Outcome:
         stage, stages, accepted = run.journal.stage, self._stages, self._accepted[id(run)]
+        set_reader(stages.contexts.find_person(accepted.inbound))
         with stage("normalize"):
             if self._is_too_long(run.inbound):
                 raise self._too_long(run.inbound)

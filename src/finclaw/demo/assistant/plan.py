@@ -18,6 +18,7 @@ from finclaw.demo.assistant.periods import UNKNOWN
 from finclaw.demo.assistant.question import ParsedQuestion, read_question
 from finclaw.demo.assistant.sayings import Saying
 from finclaw.kernel.message import ToolCall
+from finclaw.kernel.person import reader_zone
 from finclaw.numerals.tables import FIAT
 from finclaw.text import Language
 
@@ -278,7 +279,7 @@ _NUMBERED = re.compile(r"\d+\s?번|\balerts?\s+(?:number\s+|no\.?\s*)?#?\d+\b|#\
 def _clock(clause: Clause, language: Language) -> _Planned:
     if len(clause.names) > 1:
         return ("unknown",)
-    where = clause.names[0] if clause.names else "Asia/Seoul" if language == "ko" else ""
+    where = clause.names[0] if clause.names else "Asia/Seoul" if language == "ko" and reader_zone() is None else ""
     return (("time__now", {"timezone": where} if where else {}),)
 
 

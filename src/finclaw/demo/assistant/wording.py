@@ -15,6 +15,7 @@ from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.source_line import translate_source
 from finclaw.finance.venue import VENUES, Venue
 from finclaw.kernel.fact import Fact
+from finclaw.kernel.person import reader_zone
 from finclaw.text import Language
 
 _SIGNS = {"KRW": "₩", "USD": "$", "EUR": "€", "JPY": "¥", "GBP": "£"}
@@ -117,8 +118,8 @@ def format_quantity(value: Decimal) -> str:
 
 
 def home(language: Language) -> tzinfo:
-    """Where the reader is, as far as the language tells."""
-    return zone(_HOME[language])
+    """Where the reader is, by their own zone or as far as the language tells."""
+    return reader_zone() or zone(_HOME[language])
 
 
 def zone(name: str) -> tzinfo:
@@ -136,8 +137,8 @@ def zone_of(fact: Fact) -> tzinfo:
 
 def seen_at(language: Language, fact: Fact) -> str:
     """For a Korean in Seoul's time; otherwise in the time of the place where it trades."""
-    if language == "ko":
-        return clock(fact.as_of, home("ko"))
+    if language == "ko" or reader_zone():
+        return clock(fact.as_of, home(language))
     known = instrument_of(fact)
     around_the_clock = known is not None and known.kind in ("rate", "coin")
     return clock(fact.as_of, UTC if around_the_clock else zone_of(fact))

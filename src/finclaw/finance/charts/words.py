@@ -10,6 +10,7 @@ from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.market_data.port import Adjustment
 from finclaw.finance.period import ChartPeriod, session_day
 from finclaw.finance.venue import VENUES
+from finclaw.kernel.person import reader_zone
 from finclaw.text import Language
 
 _PERIOD_NAMES: Final[dict[Language, dict[ChartPeriod, str]]] = {
@@ -119,7 +120,7 @@ def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
 
 def source_of(chart: Chart, language: Language) -> str:
     labels = _LABELS[language]
-    at = chart.as_of.astimezone(VENUES[chart.instrument.exchange].tz)
+    at = chart.as_of.astimezone(reader_zone() or VENUES[chart.instrument.exchange].tz)
     source = labels["demo source"] if chart.is_demo else chart.source
     told = labels["source"].format(source=source, as_of=f"{at:%Y-%m-%d %H:%M %Z}")
     is_share = chart.instrument.kind in ("stock", "etf")

@@ -1,16 +1,15 @@
 """Market hours as a person reads them: open or closed, until when, there and where the reader is."""
 
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Final
 
-from finclaw.errors import ConfigError
 from finclaw.finance.commands.quote_words import name_venue
 from finclaw.finance.commands.words import write_moment, write_source
 from finclaw.finance.hours import VenueHours
 from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.venue import KRX, zone
 from finclaw.kernel.calendar import ClosedReason
-from finclaw.kernel.person import Person
+from finclaw.kernel.person import Person, zone_of
 from finclaw.text import Language
 
 _REASONS: Final[dict[Language, dict[ClosedReason, str]]] = {
@@ -45,10 +44,10 @@ def describe_hours(hours: VenueHours, person: Person, language: Language) -> str
 
 def name_calendar(as_of: datetime, person: Person, language: Language) -> str:
     """The last line: hours come from our own tables, whatever the prices beside them come from."""
-    at, source = write_moment(as_of, _home(person) or KRX.tz), write_source(CALENDAR_SOURCE, language)
+    at, source = write_moment(as_of, zone_of(person) or KRX.tz), write_source(CALENDAR_SOURCE, language)
     if language == "ko":
         return f"개장 시간: {at} 기준, 출처: {source}"
-    at = write_moment(as_of, _home(person) or zone("UTC"))
+    at = write_moment(as_of, zone_of(person) or zone("UTC"))
     return f"Hours: as of {at}, source: {source}"
 
 
@@ -61,13 +60,6 @@ def _reason(hours: VenueHours, language: Language) -> str:
 
 def _both(moment: datetime, hours: VenueHours, person: Person, language: Language) -> str:
     """There, and where the reader is if that is another time."""
-    home = _home(person) or (KRX.tz if language == "ko" else hours.venue.tz)
+    home = zone_of(person) or (KRX.tz if language == "ko" else hours.venue.tz)
     there, here = write_moment(moment, hours.venue.tz), write_moment(moment, home)
     return there if there == here else f"{there} ({here})"
-
-
-def _home(person: Person) -> tzinfo | None:
-    try:
-        return zone(person.timezone) if person.timezone else None
-    except (ConfigError, ValueError):
-        return None

@@ -8,14 +8,13 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Final
 
-from finclaw.errors import ConfigError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE, Quote
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataUnsupported
 from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.source_line import translate_source
-from finclaw.finance.venue import KRX, VENUES, zone
-from finclaw.kernel.person import Person
+from finclaw.finance.venue import KRX, VENUES
+from finclaw.kernel.person import Person, zone_of
 from finclaw.kernel.port import CommandScope
 from finclaw.numerals.write import format_financial_number
 from finclaw.text import Language, language_of
@@ -89,11 +88,8 @@ def write_move(quote: Quote, language: Language) -> str:
 
 def zone_for(instrument: Instrument, person: Person, language: Language) -> tzinfo:
     """The person's own zone; where nobody has said it, Seoul for Korean, else the market's."""
-    if person.timezone:
-        try:
-            return zone(person.timezone)
-        except (ConfigError, ValueError):
-            pass
+    if own := zone_of(person):
+        return own
     if language == "ko":
         return KRX.tz
     return UTC if instrument.kind in ("coin", "rate") else VENUES[instrument.exchange].tz

@@ -1,9 +1,10 @@
-"""Times in the person's zone: that of this machine (`TZ`), until persons have one of their own."""
+"""Times in the person's zone, or in that of this machine (`TZ`)."""
 
 import os
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
+from finclaw.kernel.person import reader_zone
 from finclaw.text import Language
 
 _KOREA: Final = timezone(timedelta(hours=9), "KST")
@@ -25,6 +26,10 @@ def day_of(moment: datetime, language: Language = "en") -> str:
 
 
 def _zone(moment: datetime, language: Language) -> tzinfo | None:
-    """None: this machine's. One that was left at UTC says nothing about where people are, but their language may."""
+    """The person's own, else this machine's (None). One that was left at UTC says nothing about where people are, but
+    their language may.
+    """
+    if own := reader_zone():
+        return own
     chosen = os.environ.get("TZ") or moment.astimezone().utcoffset()
     return None if chosen else _KOREA if language == "ko" else UTC

@@ -1,0 +1,74 @@
+"""A person who has said their time zone: every time that is shown to them is in it."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.demo.talk import FixedClock
+from tests.walks.house import House, in_virtual_time
+from tests.walks.tools import Desk
+
+from finclaw import App, Inbound, Settings, build
+from finclaw.testing import call, reply
+from finclaw.tools.policy.rule import Rule
+
+ZONES = re.compile(r"\d{1,2}:\d{2}(?::\d{2})? \(?(KST|EST|EDT|UTC|한국 시각|한국 시간)")
+QUESTIONS = (
+    "what time is it",
+    "지금 몇 시야",
+    "how much is 3 eth",
+    "apple price",
+    "삼성전자 얼마야",
+    "100 dollars in won",
+    "my portfolio",
+    "/price AAPL",
+    "/price BTC",
+    "/시세 삼성전자",
+    "/fx 100 USD KRW",
+    "/chart AAPL",
+)
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncGenerator[App]:
+    async with build(Settings(state=tmp_path / "state"), clock=FixedClock(), threaded=False) as app:
+        yield app
+
+
+async def zones(app: App, question: str) -> set[str]:
+    """The zones of the times in the answer."""
+    outcome = await app.handle(Inbound(text=question))
+    assert outcome.kind in ("answered", "command"), outcome
+    return set(ZONES.findall(outcome.reply or ""))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_times_are_in_the_persons_zone(app: App, question: str) -> None:
+    assert await zones(app, question), "the question is answered with a time"
+    await app.persons.change("owner", {"timezone": "Africa/Nairobi"})
+    shown = (await app.handle(Inbound(text=question))).reply or ""
+    assert "EAT" in shown, shown
+    assert not ZONES.search(shown), shown
+    await app.persons.change("owner", {"timezone": "Asia/Seoul"})
+    assert await zones(app, question) <= {"KST", "한국 시각"}
+
+
+async def test_a_named_place_and_another_person_keep_their_own(app: App) -> None:
+    await app.persons.change("owner", {"timezone": "Africa/Nairobi"})
+    assert await zones(app, "what time is it in new york") == {"EST"}
+    asked = (app.handle(Inbound(text="what time is it", conversation=name)) for name in ("a", "b"))
+    assert all("EAT" in (each.reply or "") for each in await asyncio.gather(*asked))
+
+
+@in_virtual_time
+async def test_an_approval_expires_in_the_persons_zone(house: House) -> None:
+    who = "memory:local:ada"
+    script = ("hello", reply(call("look", {})))
+    rules = [Rule("*", "require-approval")]
+    async with house.open(*script, tools=[Desk().tool("look")], rules=rules, consent=None) as gateway:
+        await gateway.ask("hi")
+        await gateway.app.persons.change(who, {"timezone": "Asia/Seoul"})
+        await gateway.ask("go")
+        assert re.search(r"Without an answer by \d{2}:\d{2}:\d{2} \(KST\)", gateway.said[-1]), gateway.said
