@@ -106,31 +106,31 @@ class CallSettlement:
         self._meter = meter
         self._request = request
         self._size = size
-        self._most = most
+        self.model = request.model
+        self.most = most
         self.overstated = False
         """The server reported more than the call can have cost."""
 
     def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
         used = self._meter.settle(self._request, self._size, reported, begun=begun, said=said, whole=whole)
-        model = self._request.model
-        if self._is_possible(used) and model.cost(used) <= self._most.cost:
+        model = self.model
+        if self._is_possible(used) and model.cost(used) <= self.most.cost:
             return used
         self.overstated = reported != Usage()
         if self.overstated:
             log.warning(
                 "%s reported a usage of %s ($%s) for a call that can use at most %s ($%s); the maximum is booked",
-                *(model.id, _describe(used), model.cost(used), _describe(self._most.usage), self._most.cost),
+                *(model.id, _describe(used), model.cost(used), _describe(self.most.usage), self.most.cost),
             )
-        return _limit(used, self._most.usage)
+        return _limit(used, self.most.usage)
 
     def correct(self, reported: Usage) -> Usage:
         """The report itself if the model can have used so much; it may be more than our own count allowed for."""
-        return reported if self._is_possible(reported) else _limit(reported, self._most.usage)
+        return reported if self._is_possible(reported) else _limit(reported, self.most.usage)
 
     def _is_possible(self, usage: Usage) -> bool:
-        model = self._request.model
-        longest = max(self._request.max_tokens, model.max_output)
-        return usage.total - usage.output <= model.window and usage.output <= longest
+        longest = max(self._request.max_tokens, self.model.max_output)
+        return usage.total - usage.output <= self.model.window and usage.output <= longest
 
 
 def _limit(usage: Usage, most: Usage) -> Usage:

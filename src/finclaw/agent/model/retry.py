@@ -28,7 +28,6 @@ from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Spend
 from finclaw.tools.guard.redact import describe_error
 from finclaw.transcript.history import with_more
 
@@ -182,13 +181,11 @@ class ModelRetry:
 
     async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
         request = self._continue_request(request)
-        settlement, most = self._estimate(request)
-        settle = await self._reserve(request, settlement, most)
-        ledger = self._turn.log.ledger
-        call = self._call = InFlightCall(route.model, settle, settlement, self._clock, self.costs, ledger)
+        settlement, settle = await self._reserve(request)
+        call = self._call = InFlightCall(settlement, settle, self._clock, self.costs, self._turn.log.ledger)
         before = tuple(self._said)
         try:
-            call.open = await self._turn.log.begin_call(most)
+            call.open = await self._turn.log.begin_call(settlement.most)
             crash_point("model:reserved")
             answer = await self._collect_in_time(route, request, call.heard)
             call.whole = True
@@ -209,18 +206,14 @@ class ModelRetry:
         except TimeoutError as error:
             raise ProviderTimeout(f"{route.model.id} was not done within {route.within:g} s") from error
 
-    def _estimate(self, request: ModelRequest) -> tuple[CallSettlement, Spend]:
-        """How the call is settled, on every way out, and the most that it may cost."""
+    async def _reserve(self, request: ModelRequest) -> tuple[CallSettlement, Settle]:
+        """The most that the call may cost, held where there is a budget, and how it is settled on every way out."""
         size = self._meter.size(request, whole=self._turn.guard is not None)
         most = most_of(request.model, size.tokens, request.max_tokens, self._turn.log.ledger.payer, self._clock.now())
-        return CallSettlement(self._meter, request, size, most), most
-
-    async def _reserve(self, request: ModelRequest, settlement: CallSettlement, most: Spend) -> Settle:
-        """Hold the most that the call may cost, where there is a budget."""
-        budget = self._turn.budget
-        if budget is None:
-            return settlement
-        return (await budget.pay_for(request.model, most.cost, settlement)).settle
+        settlement = CallSettlement(self._meter, request, size, most)
+        if self._turn.budget is None:
+            return settlement, settlement
+        return settlement, (await self._turn.budget.pay_for(request.model, most.cost, settlement)).settle
 
     def _hear(self, text: str) -> None:
         self._said.append(text)
@@ -299,17 +292,10 @@ class InFlightCall:
     """A model call in flight. `paid` gets its line, if it has cost anything; so does the turn's ledger."""
 
     def __init__(
-        self,
-        model: Model,
-        settle: Settle,
-        settlement: CallSettlement,
-        clock: Clock,
-        paid: list[CallCost],
-        ledger: CallLedger,
+        self, settlement: CallSettlement, settle: Settle, clock: Clock, paid: list[CallCost], ledger: CallLedger
     ) -> None:
-        self._model = model
-        self._settle = settle
         self._settlement = settlement
+        self._settle = settle
         self._clock = clock
         self._paid = paid
         self._ledger = ledger
@@ -329,7 +315,7 @@ class InFlightCall:
         usage = self._settle(heard.usage, begun=heard.begun or cut_off, said=heard.text(), whole=self.whole)
         paid = None
         if usage != Usage():
-            paid = cost_of_call(self._model, usage, self._clock.now(), cut_off=cut_off)
+            paid = cost_of_call(self._settlement.model, usage, self._clock.now(), cut_off=cut_off)
             paid = replace(paid, overstated=self._settlement.overstated)
             self._paid.append(paid)
         if self.open is not None:
