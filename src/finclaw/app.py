@@ -41,6 +41,7 @@ from finclaw.pipeline.early_delivery import EarlyDelivery
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.journal import STAGES
+from finclaw.pipeline.languages import ReplyLanguages
 from finclaw.pipeline.persons import PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline, Stages
 from finclaw.pipeline.session_opening import SessionOpening
@@ -130,6 +131,7 @@ class App(RecordService):
             ),
             agent=agent,
             deliver=self._make_deliver(settings, registrar, store, recent, clock),
+            languages=ReplyLanguages(store, persons, prefix),
             hours=MarketHours(TableCalendar(), persons, clock) if settings.pipeline.respect_market_hours else None,
         )
         self._gate = stages.gate

@@ -60,6 +60,8 @@ class StopRequest(Struct, frozen=True, kw_only=True):
     """The id of the one message that is meant; the others stay where they are."""
     told: bool = True
     """Whoever asks tells the sender. False: the message that runs tells of the stop as its own end."""
+    language: Language = "en"
+    """The language of what is reported for the person to read."""
 
 
 class StopReport(Struct, frozen=True, kw_only=True):
@@ -80,8 +82,6 @@ class StopReport(Struct, frozen=True, kw_only=True):
 
     approvals: tuple[str, ...] = ()
     """Requests of the session that wait for a person all the same: nothing of them runs."""
-    language: Language | None = None
-    """In which the person wrote what was stopped."""
 
     @property
     def is_empty(self) -> bool:

@@ -49,6 +49,8 @@ Language = Literal["ko", "en"]
 
 _HANGUL: Final = re.compile("[ㄱ-ㆎ가-힣]")
 _LATIN_WORD: Final = re.compile("[A-Za-z]+")
+_SPOKEN_WORD: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2,}")
+_ADDRESS: Final = re.compile(r"https?://\S+")
 
 LOOKED_AT: Final = 2_000
 """Characters. Whoever writes more has shown their language by then."""
@@ -60,6 +62,14 @@ def language_of(text: str, tag: str = "") -> Language:
     if tag and not any(map(str.isalpha, text)):
         return "ko" if tag.startswith("ko") else "en"
     return _weigh_words(text[:LOOKED_AT])
+
+
+def find_language(text: str) -> Language | None:
+    """The language that a text has words of; None for tickers, figures, symbols and addresses alone."""
+    words = _ADDRESS.sub(" ", text[:LOOKED_AT])
+    has_latin = any(not word.isupper() for word in _SPOKEN_WORD.findall(words))
+    has_other = not words.isascii() and any(each.isalpha() and not each.isascii() for each in words)
+    return _weigh_words(words) if has_latin or has_other else None
 
 
 @lru_cache(maxsize=256)  # the stages and fields of one turn ask several times about one message (`cpu_first_token`)

@@ -237,7 +237,7 @@ async def test_a_name_that_is_not_certain_is_asked_about(house: House) -> None:
         assert first.command.endswith(" 1Y candle")
         assert "No such" not in ((await gateway.ask(first.command)).reply or "No such")
         assert gateway.channel.sent[-1].unit.outbound.attachments
-        assert "I know nothing called “qqqqqq”." in ((await gateway.ask("/chart qqqqqq")).reply or "")
+        assert "“qqqqqq”에 해당하는 종목을 찾지 못했습니다." in ((await gateway.ask("/chart qqqqqq")).reply or "")
 
 
 @in_virtual_time

@@ -34,9 +34,9 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path / "state", clock=FakeClock(TUESDAY))
 
 
-async def reply_to(gateway: Gateway, line: str) -> str:
+async def reply_to(gateway: Gateway, line: str, **fields: str) -> str:
     """The command's own words, without the lines that delivery puts below every figure."""
-    outcome = await gateway.ask(line)
+    outcome = await gateway.ask(line, **fields)
     assert outcome.kind == "command"
     assert gateway.provider.requests == [], "a command asks no model"
     return (outcome.reply or "").partition("\n\n(")[0]
@@ -62,7 +62,8 @@ async def test_a_price_by_ticker_and_by_local_name(house: House) -> None:
         ]
         for line in ("/price 삼성전자", "/시세 삼성전자", "/시세 005930"):
             assert (await reply_to(gateway, line)).splitlines() == korean
-        assert (await reply_to(gateway, "/quote 005930")).startswith("**Samsung Electronics (005930)** ₩76,600")
+        quote = await reply_to(gateway, "/quote 005930", sender="bo")
+        assert quote.startswith("**Samsung Electronics (005930)** ₩76,600")
         several = await reply_to(gateway, "/price AAPL 테슬라 BTC")
         assert [line.partition("**")[2].partition(" (")[0] for line in several.splitlines()[:3]] == [
             "애플",
@@ -102,7 +103,7 @@ async def test_a_name_that_is_not_certain_gives_choices_and_no_price(house: Hous
             "/watch add 005930",
         ]
         unknown = await reply_to(gateway, "/price zzzzzz")
-        assert unknown.startswith("I know nothing called “zzzzzz”. Please give its symbol")
+        assert unknown.startswith("“zzzzzz”에 해당하는 종목을 찾지 못했습니다.")
         assert not any(letter.isdigit() for letter in unknown)
 
 
@@ -129,7 +130,7 @@ async def test_a_live_price_names_source_delay_and_what_failed(tmp_path: Path) -
         assert "먼저 물은 출처: Naver(읽을 수 없는 응답)" in text
         assert gateway.said[-1].count("출처") == 2, "no second source line is put below"
         vendors.faults["yahoo"] = FAULTS["429"]
-        text = await reply_to(gateway, "/price 000660")
+        text = await reply_to(gateway, "/price 000660", sender="bo")
         assert text == (
             "SK hynix (000660): not available now. Naver answered what cannot be read; Yahoo Finance was asked too "
             "often. Please try again later."
@@ -175,12 +176,13 @@ async def test_an_amount_is_converted_with_the_rate_told(house: House) -> None:
             "**100달러 = 136,410원**",
             "적용 환율 USD/KRW 1,364.10 · 2026-11-17 14:00 KST 기준 · 출처: 데모 시장",
         ]
-        assert (await reply_to(gateway, "/fx 100 USD to EUR")).startswith("**$100 = €93.33**\nrate used EUR/USD 1.0715")
+        euros = await reply_to(gateway, "/fx 100 USD to EUR", sender="bo")
+        assert euros.startswith("**$100 = €93.33**\nrate used EUR/USD 1.0715")
         assert (await reply_to(gateway, "/환율 엔")).startswith("**100엔 = ")
-        rates = await reply_to(gateway, "/fx")
+        rates = await reply_to(gateway, "/fx", sender="bo")
         assert rates.count("- **") == 4
         assert "**US dollar in won (USD/KRW)** ₩1,364.10 ▲" in rates
-        assert "I cannot convert “abc”" in await reply_to(gateway, "/fx abc")
+        assert "I cannot convert “abc”" in await reply_to(gateway, "/fx abc", sender="bo")
         assert "모두 USD" in await reply_to(gateway, "/환율 달러 USD")
 
 
@@ -213,8 +215,8 @@ async def test_headlines_with_their_links_and_made_up_ones_are_called_so(house: 
         assert "삼성전자: 데모 시장의 지어낸 제목" in text
         assert "https://example.com/demo/005930" in text
         assert text.endswith("출처: 데모 시장. 데모 시장의 지어낸 제목입니다. 실제 뉴스가 아닙니다.")
-        assert (await reply_to(gateway, "/news")).startswith("Market news\n")
-        assert "Which one" in await reply_to(gateway, "/news Samsung")
+        assert (await reply_to(gateway, "/news", sender="bo")).startswith("Market news\n")
+        assert "Which one" in await reply_to(gateway, "/news Samsung", sender="bo")
 
 
 # ── what the commands stand on ──────────────────────────────────────────────────────────────────────────────

@@ -59,22 +59,22 @@ def test_a_list_is_kept_for_the_person_in_all_their_chats_until_they_are_forgott
     async def walk() -> None:
         async with house.open(people=[MINA]) as gateway:
             assert "empty" in await reply_to(gateway, "/watch", sender="mina")
-            added = await reply_to(gateway, "/watch add AAPL 삼성전자", sender="mina")
+            added = await reply_to(gateway, "/관심 AAPL 삼성전자", sender="mina")
             assert added.startswith("관심 종목에 추가: 애플 (AAPL), 삼성전자 (005930)\n지금 관심 종목은 2개입니다.")
-            assert "Already there: Apple (AAPL)" in await reply_to(gateway, "/watch add AAPL", sender="mina")
+            assert "이미 있음: 애플 (AAPL)" in await reply_to(gateway, "/watch add AAPL", sender="mina")
             await reply_to(gateway, "/watch add BTC", sender="eve", conversation="c")
         async with house.open(people=[MINA]) as gateway:
             listed = await reply_to(gateway, "/watch", sender="m-7", account="other", conversation="b")
-            assert [line.partition(" $")[0].partition(" ₩")[0] for line in listed.splitlines()[2:4]] == [
-                "- **Apple (AAPL)**",
-                "- **Samsung Electronics (005930)**",
+            assert [line.partition("** ")[0] for line in listed.splitlines()[2:4]] == [
+                "- **애플 (AAPL)",
+                "- **삼성전자 (005930)",
             ]
-            assert "as of 2026-11-16 16:00 EST" in listed
-            assert "Source: demo market" in listed
+            assert "2026-11-17 06:00 KST 기준" in listed
+            assert "출처: 데모 시장" in listed
             removed = await reply_to(gateway, "/관심 삼성전자 삭제", sender="mina")
             assert removed.startswith("관심 종목에서 삭제: 삼성전자 (005930)")
             await gateway.app.forget_person(SenderId.parse("memory:other:m-7"))
-            assert "empty" in await reply_to(gateway, "/watch", sender="mina")
+            assert "empty" in await reply_to(gateway, "/watch", sender="mina")  # nor is their language known
             assert "Bitcoin" in await reply_to(gateway, "/watch", sender="eve", conversation="c")
 
     house.clock.run(walk())

@@ -154,6 +154,7 @@ async def test_a_no_is_a_line_for_the_requester_and_no_turn(house: House) -> Non
         approval = await asked(gateway, ADA)
         assert await typed(gateway, f"/deny {approval.id} too much {{money}}", conversation="mina") == (
             f'Denied ({short_id(approval.id)}), and not done: broker__order\n• symbol = "AAPL"\n• quantity = 10'
+            "\nReason given: too much {money}"
         )
         (line,) = [each for each in gateway.channel.sent if each.unit.conversation == "ada"]
         assert line.text == (

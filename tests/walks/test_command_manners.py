@@ -53,7 +53,7 @@ def test_roles_are_known_before_a_command_runs_and_a_refusal_is_said(house: Hous
 async def test_help_shows_each_person_their_own_commands_by_category_in_their_language(house: House) -> None:
     async with house.open(commands=[ECHO, AUDIT], people=[BOB]) as gateway:
         english, boss = (await gateway.ask("/help")).reply or "", (await gateway.ask("/help", sender="bob")).reply or ""
-        korean = (await gateway.ask("/도움말")).reply or ""
+        korean = (await gateway.ask("/도움말", sender="kim")).reply or ""
         assert "/audit" not in english
         assert (await gateway.ask("/help audit")).reply == "There is no /audit here."
         lines = boss.splitlines()

@@ -1,5 +1,6 @@
 """A yes that stands: who sees it, who takes it back, and how little it lets pass."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -37,7 +38,7 @@ async def granted(
     gateway: Gateway, scope: str = "always", by: str = "ada", inbound: Inbound = ADA, **more: Any
 ) -> Approval:
     approval = await asked(gateway, inbound, money=False, **more)
-    assert "pproved" in await typed(gateway, f"/approve {approval.id} {scope}", by)
+    assert re.match("Approved|승인했습니다", await typed(gateway, f"/approve {approval.id} {scope}", by))
     return approval
 
 

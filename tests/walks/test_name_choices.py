@@ -57,6 +57,7 @@ async def test_whoever_writes_korean_is_told_the_price_of_a_coin_in_won(tmp_path
         told = (await gateway.ask("비트코인 얼마야?")).reply or ""
         assert "비트코인(BTC-KRW) 현재가는 141,000,000원입니다." in told
         assert "Bitcoin (BTC-USD) is at $100,210.55" in ((await gateway.ask("What is bitcoin at?")).reply or "")
-        assert "(BTC-KRW)" in ((await gateway.ask("/시세 BTC")).reply or "")
         assert "(BTC-USD)" in ((await gateway.ask("/price BTC")).reply or "")
+        assert "(BTC-KRW)" in ((await gateway.ask("/시세 BTC")).reply or "")
+        assert "(BTC-KRW)" in ((await gateway.ask("/price BTC")).reply or "")
         assert "(BTC-KRW)" in ((await gateway.ask("/차트 비트코인 5D")).reply or "")

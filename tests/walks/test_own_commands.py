@@ -46,9 +46,9 @@ async def test_a_setting_without_a_value_is_shown_with_where_it_comes_from(house
         assert shown.splitlines()[0] == "Thinking: off (by the settings)"
         await gateway.ask("/verbose")
         assert "생각 수준: off (설정 값)" in ((await gateway.ask("/생각")).reply or "")
-        assert "There are: anthropic/claude-haiku-4-5" in ((await gateway.ask("/model")).reply or "")
+        assert "쓸 수 있는 모델: anthropic/claude-haiku-4-5" in ((await gateway.ask("/model")).reply or "")
         queue = (await gateway.ask("/queue")).reply or ""
-        assert queue.splitlines()[0] == "No message waits for an answer."
+        assert queue.splitlines()[0] == "답변을 기다리는 메시지가 없습니다."
         assert not gateway.provider.requests
 
 
@@ -88,7 +88,7 @@ async def test_a_chosen_language_lasts_for_the_person_wherever_they_write(house:
         assert ((await gateway.ask("/help")).reply or "").startswith("일반:")
         assert (await gateway.ask("/hlep")).reply == "/hlep 명령은 없습니다. 혹시 /help 명령인가요?"
         assert (await gateway.ask("/language english")).reply == "From now on I answer in English."
-        assert (await gateway.ask("/언어 자동")).kind == "command"
+        assert (await gateway.ask("/language auto")).kind == "command"
         assert ((await gateway.ask("/help")).reply or "").startswith("General:")
         assert ((await gateway.ask("/도움말")).reply or "").startswith("일반:")
 

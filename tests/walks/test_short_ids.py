@@ -79,7 +79,7 @@ async def test_a_beginning_that_is_too_short_or_belongs_to_two_says_so(house: Ho
         twin = replace(first, id=first.id[:12] + new_approval_id()[12:], call_id="twin")
         await gateway.app.consents._store.ask(twin)  # pyright: ignore[reportPrivateUsage]
         answer = await typed(gateway, f"/approve {first.id[:11]}")
-        assert "More than one approval begins so" in answer
+        assert "그렇게 시작하는 요청이 둘 이상입니다" in answer
         assert await state(gateway, first) == await state(gateway, twin) == "pending"
         shown = await typed(gateway, "/approvals")
         assert first.id[:13] in shown, "a list shows as much as is needed"

@@ -339,7 +339,7 @@ async def test_a_button_under_the_running_answer_stops_it_and_goes(
     slowly = reply(say("Seen. "), delay(3), say("Also seen. "), delay(99), say(NEVER))
     async with house.open(slowly, "the next", capabilities=PROFILES["telegram"]) as gateway:
         accepted = await gateway.channel.write(question)
-        waiting = await gateway.channel.write("wait")
+        waiting = await gateway.channel.write(question)
         await asyncio.sleep(5)
         (shown,) = gateway.channel.sent
         (button,) = shown.unit.outbound.actions

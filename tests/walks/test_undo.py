@@ -43,7 +43,7 @@ async def test_the_last_turn_is_forgotten_and_stays_on_record(house: House, kind
         assert (await gateway.ask("/되돌리기")).kind == "command"
         assert (await gateway.ask("/undo")).kind == "command"
         assert await words(gateway) == []
-        assert (await gateway.ask("/undo")).reply == "There is nothing to take back here."
+        assert (await gateway.ask("/undo")).reply == "되돌릴 것이 없습니다."
         await gateway.ask("4")
         assert [message.text for message in gateway.seen] == ["4"]
 

@@ -15,16 +15,15 @@ from msgspec.structs import replace
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.kernel.envelope import Attachment, AttachmentKind, AttachmentProblem, Inbound, Outbound
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import SUMMARY, Message, Patch, Replace, Text
+from finclaw.kernel.message import SUMMARY, Message, Patch, Replace
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 from finclaw.tools.last_line import with_last_line
 
 FALLBACK: Final = "fallback_note"
 COMPACTION: Final = "compaction_note"
-SPOKEN: Final = "spoken_language"
-"""Keys under which a turn's result carries its lines, and the language in which a message without words is answered. A
-summary carries the second too: whether the person knew of a compaction before that turn."""
+"""Keys under which a turn's result carries its lines. A summary carries the second too: whether the person knew of a
+compaction before that turn."""
 
 
 class AnswerNotes:
@@ -41,11 +40,9 @@ class AnswerNotes:
             return result
         lines: dict[str, Any] = {}
         if (fallback := _new_fallback(ctx)) is not None:
-            lines[FALLBACK] = fallback.describe(_language_of(inbound))
+            lines[FALLBACK] = fallback.describe(inbound.reply_language)
         if (summary := _new_summary(ctx.conversation)) is not None and _must_tell_of(summary, ctx, result):
-            lines[COMPACTION] = _COMPACTED[_language_of(inbound)]
-        if inbound.attachments and not _has_words(inbound.text):
-            lines[SPOKEN] = _language_of_chat(ctx)
+            lines[COMPACTION] = _COMPACTED[inbound.reply_language]
         return replace(result, metadata={**result.metadata, **lines}) if lines else result
 
     async def say(self, ctx: DeliveryContext) -> Outbound:
@@ -55,12 +52,12 @@ class AnswerNotes:
             return outbound
         text = outbound.text
         if ctx.inbound.attachments:
-            for line in _describe_files(ctx.inbound, turn.metadata.get(SPOKEN) or _language_of(ctx.inbound)):
+            for line in _describe_files(ctx.inbound, ctx.inbound.reply_language):
                 text = with_last_line(text, line)
         if COMPACTION in turn.metadata:
             text = with_last_line(text, turn.metadata[COMPACTION])
         if _is_cut(turn):
-            text = with_last_line(text, _CUT[_language_of(ctx.inbound)])
+            text = with_last_line(text, _CUT[ctx.inbound.reply_language])
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
         return outbound if text is outbound.text else replace(outbound, text=text)
@@ -199,29 +196,6 @@ _NAMELESS: Final[dict[Language, dict[AttachmentKind, str]]] = {
     "en": {"image": "the picture", "audio": "the recording", "video": "the video", "file": "the file"},
     "ko": {"image": "사진", "audio": "음성", "video": "동영상", "file": "보내신"},
 }
-
-
-def _has_words(text: str) -> bool:
-    return any(map(str.isalpha, text))
-
-
-def _language_of(inbound: Inbound) -> Language:
-    return language_of(inbound.text, inbound.sender.language)
-
-
-def _language_of_chat(ctx: TurnContext) -> Language:
-    """For a message without words, such as a recording: what its person has chosen, or wrote in last."""
-    if ctx.context.person.language:
-        return language_of("", ctx.context.person.language)
-    before = (each for each in reversed(ctx.conversation.base_messages) if each.source.kind == "user")
-    last = next(filter(_has_words, map(_own_words, before)), "")
-    return language_of(last) if last else _language_of(ctx.context.inbound)
-
-
-def _own_words(message: Message) -> str:
-    """Without the gateway's note of what was sent with them, which stands behind them."""
-    first = message.blocks[0] if message.blocks else None
-    return first.text if isinstance(first, Text) else ""
 
 
 def _describe_files(inbound: Inbound, language: Language) -> Iterator[str]:

@@ -60,6 +60,7 @@ _ANSWERS: Final[dict[Language, dict[str, str]]] = {
     "en": {"granted": "Approved ({id}): {action}", "denied": "Denied ({id}), and not done: {action}"},
     "ko": {"granted": "승인했습니다 ({id}): {action}", "denied": "거부하여 실행하지 않습니다 ({id}): {action}"},
 }
+_REASON: Final[dict[Language, str]] = {"en": "Reason given: {reason}", "ko": "사유: {reason}"}
 _BEGINNINGS: Final = tuple(each["granted"].partition("{")[0] for each in _ANSWERS.values())
 _LINE: Final = "{id}  {action}  → {time}"
 _SHOWN: Final = 20
@@ -71,7 +72,8 @@ def refusal_text(why: Why, language: Language, prefix: str = "/") -> str:
 
 def answer(decided: Approval, language: Language) -> str:
     """What was decided, with all of the action: whoever decided by a false card sees it here."""
-    return _ANSWERS[language][decided.state].format(action="\n".join(action_lines(decided)), id=short_id(decided.id))
+    told = _ANSWERS[language][decided.state].format(action="\n".join(action_lines(decided)), id=short_id(decided.id))
+    return f"{told}\n{_REASON[language].format(reason=decided.reason)}" if decided.reason else told
 
 
 def is_yes(reply: str) -> bool:

@@ -8,9 +8,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.grant_words import grants_text, not_revoked, taken_back
 from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.person import language_for
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.text import Language
 from finclaw.tools.approval.approvals import Approvals
 from finclaw.tools.guard.redact import redact_for_display
 
@@ -68,7 +66,7 @@ class ApprovalCommands:
         typed, *rest = args
         wanted = rest[0].lower() if len(rest) == 1 else "once"
         if len(rest) > 1 or wanted not in get_args(ApprovalScope):
-            return CommandReply(refusal_text("words", _language(scope), self._prefix), ephemeral=True)
+            return CommandReply(refusal_text("words", scope.language, self._prefix), ephemeral=True)
         return await self._decide(typed, "granted", scope, cast("ApprovalScope", wanted))
 
     async def _deny(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
@@ -83,41 +81,35 @@ class ApprovalCommands:
         decided = await self._approvals().decide(
             typed, verdict, scope.inbound, scope=reach, reason=reason, session=scope.session
         )
-        language = _language(scope)
+        language = scope.language
         if isinstance(decided, Refusal):
             return CommandReply(refusal_text(decided.why, language, self._prefix), ephemeral=True)
-        return CommandReply(answer(decided, language), ephemeral=True)
+        if verdict == "granted" or scope.session != decided.session:
+            return CommandReply(answer(decided, language), ephemeral=True)
+        # Where it was asked, this answer alone tells of the denial, also to the others there.
+        is_shared = scope.inbound.chat_type != "direct"
+        return CommandReply(answer(decided, decided.language if is_shared else language))
 
     async def _which(self, scope: CommandScope) -> CommandReply:
         """Never the only one that waits: between reading and typing it may have become another."""
         waiting = await self._approvals().open_to(scope.inbound)
-        language = _language(scope)
-        return CommandReply(
-            f"{refusal_text('which', language, self._prefix)}\n{waiting_text(waiting, language)}", ephemeral=True
-        )
+        which = refusal_text("which", scope.language, self._prefix)
+        return CommandReply(f"{which}\n{waiting_text(waiting, scope.language)}", ephemeral=True)
 
     async def _list(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         waiting = await self._approvals().open_to(scope.inbound)
-        return CommandReply(waiting_text(waiting, _language(scope)), ephemeral=True)
+        return CommandReply(waiting_text(waiting, scope.language), ephemeral=True)
 
     async def _grants(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         if not args:
             return await self._list_grants(scope)
         if len(args) != 2 or args[0].lower() not in _REVOKE:
-            return CommandReply(not_revoked("words", _language(scope), self._prefix), ephemeral=True)
+            return CommandReply(not_revoked("words", scope.language, self._prefix), ephemeral=True)
         revoked = await self._approvals().grants.revoke(args[1], scope.inbound)
-        language = _language(scope)
         if isinstance(revoked, Refusal):
-            return CommandReply(not_revoked(revoked.why, language, self._prefix), ephemeral=True)
-        return CommandReply(taken_back(revoked, language), ephemeral=True)
+            return CommandReply(not_revoked(revoked.why, scope.language, self._prefix), ephemeral=True)
+        return CommandReply(taken_back(revoked, scope.language), ephemeral=True)
 
     async def _list_grants(self, scope: CommandScope) -> CommandReply:
         found = await self._approvals().grants.open_to(scope.inbound)
-        return CommandReply(grants_text(found, _language(scope), self._prefix), ephemeral=True)
-
-
-def _language(scope: CommandScope) -> Language:
-    """Theirs, or that of what they wrote themselves: an id is many Latin letters, and nobody's language."""
-    return language_for(
-        scope.person, " ".join(word for word in scope.inbound.text.split() if not word.lower().startswith("ap-"))
-    )
+        return CommandReply(grants_text(found, scope.language, self._prefix), ephemeral=True)

@@ -12,7 +12,7 @@ from finclaw.gateway import StopReport, StopRequest, sender_of
 from finclaw.ids import identity
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, LayerCommand
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 
 Category = Literal["general", "finance", "admin", "debug"]
 
@@ -123,33 +123,24 @@ class Basics:
                 asked_by=sender_of(scope.inbound),
                 before=None if accepted is None else accepted.ticket,
                 only=args[0] if args else None,
+                language=scope.language,
             )
         )
         # One that a crash has cut off has stopped what it could then; nobody knows any more what that was.
         was_cut_off = accepted is not None and accepted.left and report.is_empty
-        language = self._choose_language(scope, report)
-        lines = [describe_stop(report, language, known=was_cut_off)]
+        lines = [describe_stop(report, scope.language, known=was_cut_off)]
         if report.approvals:
-            lines.append(describe_open_approvals(report.approvals, self._prefix, language))
+            lines.append(describe_open_approvals(report.approvals, self._prefix, scope.language))
         return CommandReply("\n".join(lines))
-
-    def _choose_language(self, scope: CommandScope, report: StopReport) -> Language:
-        """A command and a button have none of their own: then the person's, or that of what was stopped."""
-        text = scope.inbound.text
-        if not text.lstrip().startswith(self._prefix) or language_of(text) == "ko":
-            return language_of(text)
-        if scope.person.language:
-            return "ko" if scope.person.language.startswith("ko") else "en"
-        return report.language or "en"
 
     async def _forget(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         """While it is busy: stop, then start anew. What was written behind it belongs to the new conversation."""
         ticket = None if scope.accepted is None else scope.accepted.ticket
-        report = await self._stop(
-            StopRequest(session=scope.session, reason="the conversation was reset", before=ticket)
-        )
+        reason = "the conversation was reset"
+        request = StopRequest(session=scope.session, reason=reason, before=ticket, language=scope.language)
+        report = await self._stop(request)
         await self._reset(scope.session)
-        stopped = "" if report.is_empty else f"{describe_stop(report, self._choose_language(scope, report))}\n"
+        stopped = "" if report.is_empty else f"{describe_stop(report, scope.language)}\n"
         return CommandReply(stopped + _what_a_reset_keeps(scope.session, self._retention_days))
 
 

@@ -8,7 +8,7 @@ from finclaw.gateway import UndoneTurn
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 
 Undo = Callable[[Accepted, bool, bool], Awaitable[UndoneTurn]]
 """Of the command's own message, whether the owner asks, and whether the question is to be asked again."""
@@ -75,10 +75,7 @@ class UndoCommands:
     async def _answer(self, scope: CommandScope, *, again: bool) -> CommandReply:
         assert scope.accepted is not None  # the command stage sets it
         undone = await self._undo(scope.accepted, "owner" in scope.sender.roles, again)
-        language = scope.language
-        if scope.language == "en" and not scope.person.language and undone.question:
-            language = language_of(undone.question)
-        texts, words = _TEXTS[language], " ".join(undone.question.split())
+        texts, words = _TEXTS[scope.language], " ".join(undone.question.split())
         question = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
         if undone.problem:
             return CommandReply(texts[undone.problem].format(question=question), ephemeral=True)

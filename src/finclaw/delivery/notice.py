@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from finclaw.errors import AuthFailed, BadRequest, ContextTooLong, NoStream, NotFound, ProviderError, QuotaExceeded
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 
 Notice = (
     Literal["failed", "timeout", "poison", "expired", "reset", "stopped", "stalled", "loop", "too_long", "busy"]
@@ -88,7 +88,7 @@ def notice(which: Notice, inbound: Inbound, about: str = "") -> Outbound:
     """`about` is what the notice names, as somebody wrote it."""
     name = " ".join(about.split())
     short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    text = _WORDS[language_of(inbound.text, inbound.sender.language)][which].format(about=short)
+    text = _WORDS[inbound.reply_language][which].format(about=short)
     return Outbound(text=text, kind="notice", reply_to=inbound.answer_to, thread=inbound.thread)
 
 

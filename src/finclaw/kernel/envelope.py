@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from finclaw.ids import new_id
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.turn_options import TurnOptions
-from finclaw.text import LengthUnit
+from finclaw.text import Language, LengthUnit, language_of
 
 ChatType = Literal["direct", "group", "channel"]
 
@@ -107,6 +107,12 @@ class Inbound(Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     wishes: TurnOptions | None = None
     """What the sender wants of this one answer. A channel sets it only for somebody who may choose."""
+    language: Language | None = None
+    """The language to answer in, where the text alone does not tell it; only the gateway sets it."""
+
+    @property
+    def reply_language(self) -> Language:
+        return self.language or language_of(self.text, self.sender.language)
 
     @property
     def answer_to(self) -> str:

@@ -192,7 +192,7 @@ class CommandScope(Struct, frozen=True, kw_only=True):
     @property
     def language(self) -> Language:
         """The language to answer in: the person's own, or that of what they wrote."""
-        return language_for(self.person, self.inbound.text)
+        return self.inbound.language or language_for(self.person, self.inbound.text)
 
 
 class CommandReply(Struct, frozen=True):

@@ -275,9 +275,9 @@ class ApprovalStore(Protocol):
         ...
 
     async def decide(
-        self, approval_id: str, decision: Decision, inbound: Inbound, then: Callable[[Accepted], None]
+        self, approval_id: str, decision: Decision, inbound: Inbound | None, then: Callable[[Accepted], None]
     ) -> Approval | Refusal:
-        """Pending and in time becomes granted or denied, and the message enters the requester's session with it.
+        """Pending and in time becomes granted or denied; a message enters the requester's session with it.
 
         A scope beyond `once` leaves a Grant. Who may decide has been settled before; whether it is still open is
         settled here.
@@ -331,6 +331,10 @@ class PersonStore(Protocol):
         ...
 
     async def contact_history(self, person: Person) -> ContactHistory: ...
+    async def last_texts(self, person: Person) -> Sequence[str]:
+        """The beginnings of the last messages that the person wrote, the newest first."""
+        ...
+
     async def known_people(self) -> Sequence[Person]:
         """Those of whom more is known than one identity: they have several, or preferences."""
         ...

@@ -211,7 +211,8 @@ class Commands:
             if self._parse_accepted(message) != parsed:
                 log.warning("a message layer made a %s of another message; it was dropped", shown)
                 raise skip(f"{shown} is not what the person wrote")
-            scope = replace(scope, inbound=message.inbound, sender=sender)
+            inbound = replace(message.inbound, language=scope.inbound.language)
+            scope = replace(scope, inbound=inbound, sender=sender)
         self._check_roles(shown, command.roles, message, scope)
         required = [each for each in getattr(command, "arguments", ()) if each.required]
         if len(parsed.args) < len(required):

@@ -157,7 +157,7 @@ class Deliver:
         )
         passed = await self._ring(ctx)
         if run.log is not None and result is not None:
-            passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed)
+            passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed, run.inbound.reply_language)
         visible = await self._apply_checks_with_files(run, passed, kind, begun=begun)
         most = MOST_PARTS if run.log is None else MOST_PARTS - len(run.log.items)
         if len(visible.parts) > most:  # said here, where a notice can still go out as it is

@@ -40,7 +40,6 @@ from finclaw.sessions.carried_over import LeftOut, pack_line
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
-from finclaw.text import language_of
 from finclaw.tools.guard.control_tokens import neutralize_control_tokens
 from finclaw.tools.sources import SOURCES, describe_author, sources_of
 
@@ -99,7 +98,7 @@ class Dispatch:
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
             joined = await self._begin_steering(run, log, admission.mode)
         if is_renewed:
-            log.told_action = renewal_line(language_of(run.inbound.text))
+            log.told_action = renewal_line(run.inbound.reply_language)
         admission = replace(admission, joined=joined, running=self._pools.running(limits.pool))
         run.journal.note(_describe_admission(admission))
         wishes, transcript = _recorded_options(log), log.conversation.base_messages

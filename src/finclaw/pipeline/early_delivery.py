@@ -34,7 +34,7 @@ from finclaw.pipeline.early.turn_items import TurnItems
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.shown_links import SafeLinks
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ class EarlyDelivery:
         if visible is None or not self.stop_command or channel.capabilities.buttons is None:
             return None if visible is None else visible.parts[0]
         command = f"{self.stop_command} {run.accepted.id}"
-        button = ActionButton(label=STOP_LABELS[language_of(run.inbound.text)], command=command)
+        button = ActionButton(label=STOP_LABELS[run.inbound.reply_language], command=command)
         fits = has_buttons_for(channel.capabilities, (button,))
         return replace(visible.parts[0], actions=(button,) if fits else ())
 
@@ -185,7 +185,8 @@ class EarlyDelivery:
         reply_to = None if turn.has_answered else run.answer_to
         outbound = Outbound(text=text, reply_to=reply_to, thread=run.inbound.thread)
         ctx = DeliveryContext(ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=None, kind=kind)
-        passed = SafeLinks(turn, run.accepted.inbound).outbound(await self._ring(ctx))
+        safe_links = SafeLinks(turn, run.accepted.inbound)
+        passed = safe_links.outbound(await self._ring(ctx), run.inbound.reply_language)
         options = self.get_options(channel.capabilities)
         visible = make_visible(passed, channel.capabilities, begun=begun, options=options)
         is_plain = bool(visible.parts) and not (passed.embeds or passed.attachments or passed.actions)

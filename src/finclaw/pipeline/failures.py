@@ -13,7 +13,6 @@ from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.sessions.waiting import INTERRUPTED
-from finclaw.text import language_of
 from finclaw.tools.guard.redact import describe_error
 
 log = logging.getLogger(__name__)
@@ -82,4 +81,4 @@ def _with_unknown_calls(run: MessageRun, told: Outbound) -> Outbound:
     names = () if run.log is None else find_unknown_calls(run.log)
     if not names:
         return told
-    return replace(told, text=f"{told.text}\n{describe_unknown_calls(names, language_of(run.inbound.text))}")
+    return replace(told, text=f"{told.text}\n{describe_unknown_calls(names, run.inbound.reply_language)}")

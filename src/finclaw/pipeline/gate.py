@@ -16,7 +16,7 @@ from finclaw.kernel.port import Clock
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 from finclaw.tools.approval.people import People
 
 USUAL_MARKETS: Final = ("KRX", "NYSE")
@@ -130,7 +130,7 @@ class MarketHours:
         return [self._calendar.opening(market, now) for market in USUAL_MARKETS]
 
     def _format_line(self, opening: Opening, inbound: Inbound, person: Person) -> str:
-        language = _choose_language(person, inbound)
+        language = inbound.reply_language
         zone = person.timezone or self._calendar.zone(opening.market)
         try:
             opens = opening.session.opens.astimezone(ZoneInfo(zone))
@@ -139,10 +139,6 @@ class MarketHours:
         named = _ZONES[language].get(zone, zone)
         day = _format_day(opens, language)
         return _WORDS[language].format(market=opening.market, day=day, time=f"{opens:%H:%M}", zone=named)
-
-
-def _choose_language(person: Person, inbound: Inbound) -> Language:
-    return language_of("" if person.language else inbound.text, person.language or inbound.sender.language)
 
 
 def _format_day(moment: datetime, language: Language) -> str:

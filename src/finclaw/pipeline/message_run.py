@@ -23,7 +23,6 @@ from finclaw.pipeline.journal import Halt, Journal
 from finclaw.sessions.carried_over import MessageCarry
 from finclaw.sessions.pool import Seat
 from finclaw.sessions.steering import LaneSteering
-from finclaw.text import language_of
 
 LEFT_OUT: Final = "left_out"
 """In the metadata of words that tell of messages which were left out: how many."""
@@ -231,7 +230,7 @@ class MessageRun(MessageContext):
         return Draft(
             text=text,
             kind=kind,
-            language=language_of(self.inbound.text, self.inbound.sender.language),
+            language=self.inbound.reply_language,
             question=self.inbound.text,
             facts=(*told, *(fact for result in results for fact in result.facts)),
             context=() if self.log is None else self.log.conversation.lasting_messages,

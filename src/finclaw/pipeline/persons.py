@@ -16,6 +16,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.store_port import PersonStore
 from finclaw.pipeline.person_fields import check_fields
+from finclaw.text import Language
 from finclaw.tools.approval.people import People
 
 
@@ -31,6 +32,8 @@ class PersonDirectory:
     def __init__(self, known: Iterable[Person] = ()) -> None:
         self._by_identity: dict[str, Person] = {}
         self._by_id: dict[str, Person] = {}
+        self.languages: dict[str, Language | None] = {}
+        """The language that each person last wrote in, by id. None: they have written no words."""
         for person in known:
             self.put(person)
 
@@ -40,6 +43,7 @@ class PersonDirectory:
 
     def remove(self, person: Person) -> None:
         self._by_id.pop(person.id, None)
+        self.languages.pop(person.id, None)
         for each in person.identities:
             self._by_identity.pop(each, None)
 

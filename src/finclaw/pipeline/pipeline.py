@@ -37,6 +37,7 @@ from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.failures import end_by_error, end_by_leaked_cancellation, end_with_notice, last_notice
 from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.journal import Halt, Journal
+from finclaw.pipeline.languages import ReplyLanguages
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize, tidy
 from finclaw.pipeline.settings import PipelineSettings
@@ -61,6 +62,7 @@ class Stages(Struct, frozen=True, kw_only=True):
     dispatch: Dispatch
     agent: Agent
     deliver: Deliver
+    languages: ReplyLanguages
     hours: MarketHours | None = None
 
 
@@ -152,6 +154,7 @@ class Pipeline:
             if accepted.left and not run.inbound.from_extension:
                 await self._recovery_throttle.mark_attempt(accepted.id)
             crash_point("pipeline:started")
+            run.inbound = await self._stages.languages.decide(run.inbound)
             outcome = await (self._say_for_extension(run) if run.inbound.from_extension else self._through_ring(run))
             if run.recorded is None:
                 outcome = await self._stages.deliver.close(run, run.complete_outcome(outcome))
@@ -212,6 +215,7 @@ class Pipeline:
         """
         run = self._new_run(accepted)
         with log_ids(message=accepted.id, session=accepted.session):
+            run.inbound = await self._stages.languages.decide(run.inbound)
             spent = (await self._stages.dispatch.claim(run)).build_result("failed", "") if fold else None
             if accepted.inbound.from_extension is None:
                 run.reply = last_notice(run, which)
@@ -253,6 +257,8 @@ class Pipeline:
             message = await stages.commands.answer(
                 message, sender, accepted, lambda: self._admit(accepted), partial(self._wait_in_lane, run)
             )
+            if message.inbound is not run.inbound:
+                message = replace(message, inbound=await stages.languages.decide(message.inbound))
             run.drop_directives(message.inbound)
             if stages.hours is not None:
                 stages.hours.admit(run.inbound)

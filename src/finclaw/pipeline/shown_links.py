@@ -9,7 +9,7 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.links import IsNamed, make_links_safe, may_hold_links
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
 from finclaw.kernel.message import Message
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 from finclaw.tools.addresses import addresses_in
 from finclaw.tools.sources import sources_met
 
@@ -37,14 +37,14 @@ class SafeLinks:
             return text
         return make_links_safe(text, self._is_named())
 
-    def outbound(self, outbound: Outbound) -> Outbound:
+    def outbound(self, outbound: Outbound, language: Language) -> Outbound:
         texts = (outbound.text, *(part for card in outbound.embeds for part in (card.title, card.text, card.url or "")))
         if not any(map(may_hold_links, texts)) or not self._has_met_strangers():
             return outbound
         is_named = self._is_named()
         text = make_links_safe(outbound.text, is_named)
         if text.count("[.]") > outbound.text.count("[.]") and not self._inbound.is_internal:
-            text = f"{text}\n\n{_NOTE[language_of(self._inbound.text, self._inbound.sender.language)]}"
+            text = f"{text}\n\n{_NOTE[language]}"
         return replace(outbound, text=text, embeds=tuple(_card(card, is_named) for card in outbound.embeds))
 
     def _has_met_strangers(self) -> bool:

@@ -23,7 +23,6 @@ from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Patch
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.text import language_of
 from finclaw.tools.origin import format_origin
 from finclaw.tools.sources import SOURCES, kept_sources, sources_met
 
@@ -151,7 +150,7 @@ class Mcp:
 
     async def _answer(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         servers = [ServerStatus(name, self._connections.get(name), offers) for name, offers in self._offers.items()]
-        return CommandReply(describe_servers(servers, language_of(scope.inbound.text)), ephemeral=True)
+        return CommandReply(describe_servers(servers, scope.language), ephemeral=True)
 
     # ── for the doctor ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,6 @@ from typing import Final
 from finclaw.errors import ToolError
 from finclaw.finance.charts import draw, words
 from finclaw.finance.charts.chart import Chart, load_chart
-from finclaw.finance.commands.words import language_of_command
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.errors import DataError
@@ -48,7 +47,7 @@ class ChartAnswers:
 
     async def answer_command(self, args: Sequence[str], scope: CommandScope, channel: Capabilities) -> CommandReply:
         wanted = words.read_request(args)
-        language = language_of_command(scope)
+        language = scope.language
         try:
             found = await find_instruments(self._market, self._settle, wanted.words, scope.person, language)
             drawn = await self._load(found[0], wanted, scope.person)

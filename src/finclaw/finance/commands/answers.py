@@ -14,7 +14,6 @@ from finclaw.finance.commands.quote_batch import load_quotes
 from finclaw.finance.commands.quote_words import describe_missing, describe_quote, list_quotes
 from finclaw.finance.commands.words import (
     explain_missing,
-    language_of_command,
     title_of,
     write_moment,
     write_money,
@@ -82,7 +81,7 @@ class MarketAnswers:
     # ── /price ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def answer_price(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, name = language_of_command(scope), " ".join(args)
+        language, name = scope.language, " ".join(args)
         try:
             instruments = await self._find(name, scope.person, language)
         except ToolError as error:
@@ -113,7 +112,7 @@ class MarketAnswers:
     # ── /fx ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def answer_fx(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, wanted = language_of_command(scope), read_fx(args)
+        language, wanted = scope.language, read_fx(args)
         if not args:
             return await self._list_rates(scope.person, language)
         if wanted.left or wanted.base is None:
@@ -141,7 +140,7 @@ class MarketAnswers:
     # ── /market ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def answer_market(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, name, market = language_of_command(scope), " ".join(args), self._desk.market
+        language, name, market = scope.language, " ".join(args), self._desk.market
         try:
             venues = find_venues(market, await self._desk.settle(name, scope.person) if name else None)
         except ToolError as error:
@@ -161,7 +160,7 @@ class MarketAnswers:
     # ── /news ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def answer_news(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, name = language_of_command(scope), " ".join(args)
+        language, name = scope.language, " ".join(args)
         try:
             found = await self._find(name, scope.person, language) if name else []
         except ToolError as error:

@@ -15,9 +15,8 @@ from finclaw.finance.output import CALENDAR_SOURCE
 from finclaw.finance.source_line import translate_source
 from finclaw.finance.venue import KRX, VENUES
 from finclaw.kernel.person import Person, zone_of
-from finclaw.kernel.port import CommandScope
 from finclaw.numerals.write import format_financial_number
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 
 _SOURCES_KO: Final = {DEMO_SOURCE: "데모 시장", CALENDAR_SOURCE: "FinClaw 시장 달력"}
 _KINDS_KO: Final = {
@@ -33,16 +32,6 @@ _KINDS_KO: Final = {
     "did not answer": "응답 없음",
 }
 """What a source did instead of answering, by the kind of its failure."""
-
-
-def language_of_command(scope: CommandScope) -> Language:
-    """Of what they wrote. A command's Korean name says it; symbols say nothing, and then their preference counts."""
-    text = scope.inbound.text
-    name, _, rest = text.strip().partition(" ")
-    if "ko" in (language_of(name), language_of(text), language_of(rest)):
-        return "ko"
-    has_words = any(word.isalpha() and not word.isupper() for word in rest.split())
-    return "ko" if scope.person.language.startswith("ko") and not has_words else "en"
 
 
 def name_of(instrument: Instrument, language: Language) -> str:

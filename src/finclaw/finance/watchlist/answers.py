@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 from finclaw.errors import ToolError
 from finclaw.finance.commands.quote_batch import load_quotes
 from finclaw.finance.commands.quote_words import describe_missing, list_quotes
-from finclaw.finance.commands.words import language_of_command, title_of
+from finclaw.finance.commands.words import title_of
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.name_question import Settle, ask_which, find_instruments
 from finclaw.finance.watchlist.store import MOST_WATCHED, TooManyWatched
@@ -69,7 +69,7 @@ class WatchAnswers:
         self._prefix = prefix
 
     async def answer(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, wanted = language_of_command(scope), read_watch(args)
+        language, wanted = scope.language, read_watch(args)
         if wanted.verb == "list":
             return await self._list(scope, language)
         if not wanted.words:

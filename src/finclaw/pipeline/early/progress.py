@@ -7,7 +7,7 @@ from finclaw.delivery.notice import progress_line, tool_note
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.event import Emit, Event, ToolEndedEvent, ToolStartedEvent
 from finclaw.kernel.port import Clock
-from finclaw.text import Language, language_of
+from finclaw.text import Language
 
 
 class EarlyView(Protocol):
@@ -27,7 +27,7 @@ class Progress:
     ) -> None:
         self._view = view
         self._emit = emit
-        self._language: Language = language_of(inbound.text, inbound.sender.language)
+        self._language: Language = inbound.reply_language
         self._clock = clock
         self._wants_notes = tool_notes
         self._tools: dict[str, str] = {}

@@ -18,7 +18,6 @@ from finclaw.kernel.store_port import Store
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.pipeline import Pipeline
-from finclaw.text import language_of
 
 STOPS_WITHIN: Final = 0.8
 """Seconds in which a stopped message ends; a tool that ignores its cancellation is left behind before that."""
@@ -72,8 +71,6 @@ class SessionStops:
         await self._keep_marks(dict.fromkeys(late, withdrawal))
         stopped = {each for each, outcome in outcomes.items() if outcome is None or outcome.kind == "stopped"} - taken
         others = [each for each in everybody if each not in chosen and each.ticket != request.before]
-        first = next((each for each in chosen if each.id in stopped), None)
-        language = None if first is None else language_of(first.inbound.text)
         unknown = tuple(dict.fromkeys(name for each in running for name in _unknown_calls(runs[each])))
         return StopReport(
             stopped=tuple(each for each in running if each in stopped),
@@ -81,8 +78,7 @@ class SessionStops:
             withdrawn=(*withdrawn, *late),
             kept=sum(each.inbound.from_extension is None for each in others),
             unknown=unknown,
-            warning=describe_unknown_calls(unknown, language or "en") if unknown else "",
-            language=language,
+            warning=describe_unknown_calls(unknown, request.language) if unknown else "",
         )
 
     def _has_begun(self, accepted: Accepted, run: MessageRun) -> bool:

@@ -35,10 +35,10 @@ class ApprovalRows(WriterClient):
         return found
 
     async def decide(
-        self, approval_id: str, decision: Decision, inbound: Inbound, then: Callable[[Accepted], None]
+        self, approval_id: str, decision: Decision, inbound: Inbound | None, then: Callable[[Accepted], None]
     ) -> Approval | Refusal:
-        def committed(decided: tuple[Approval, Accepted] | Refusal) -> None:
-            if not isinstance(decided, Refusal) and not decided[1].duplicate:
+        def committed(decided: tuple[Approval, Accepted | None] | Refusal) -> None:
+            if not isinstance(decided, Refusal) and decided[1] is not None and not decided[1].duplicate:
                 then(decided[1])
 
         now, expiry = self._clock.now(), self._times.now()

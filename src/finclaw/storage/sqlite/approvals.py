@@ -103,10 +103,10 @@ def decide(
     ids: PublicIds,
     approval_id: str,
     decision: Decision,
-    inbound: Inbound,
+    inbound: Inbound | None,
     now: datetime,
     expiry: Expiry,
-) -> tuple[Approval, Accepted] | Refusal:
+) -> tuple[Approval, Accepted | None] | Refusal:
     """The decision and the message that acts on it are one piece: neither is there without the other."""
     asked = find(db, approval_id, expiry)
     if asked is None:
@@ -123,7 +123,7 @@ def decide(
     )
     if yes and decision.scope != "once":
         _give_grant(db, asked, decision.scope, decision.by, now)
-    accepted = inbox.accept(db, ids, inbound, asked.session, now)
+    accepted = None if inbound is None else inbox.accept(db, ids, inbound, asked.session, now)
     return _must(db, asked.id, expiry), accepted
 
 

@@ -10,8 +10,10 @@ import apsw
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.storage.sqlite.codec import from_micros, write
+from finclaw.text import LOOKED_AT
 
 MOST_TOPICS: Final = 5
+LOOKED_BACK: Final = 10_000  # rows that `read_last_texts` looks at while somebody waits
 LIKES: Final = frozenset("👍❤🔥👏🎉😁🥰🤩💯🏆🙏👌")
 DISLIKES: Final = frozenset("👎💩🤮😡🤬😢")
 _BY_SENDER: Final = (
@@ -46,6 +48,20 @@ def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
         topics=tuple(sorted(subjects, key=lambda each: (-subjects[each], each))[:MOST_TOPICS]),
         satisfaction=_satisfaction(reactions),
     )
+
+
+def read_last_texts(db: apsw.Connection, person: Person) -> list[str]:
+    """The beginnings of a person's last messages, the newest first. Forwarded ones are not their words."""
+    found: list[tuple[int, str]] = []
+    for who in person.identities:
+        sender = SenderId.parse(who)
+        found += db.execute(
+            f"SELECT id, substr(body ->> '$.text', 1, {LOOKED_AT}) {_BY_SENDER}{_WRITTEN} "
+            "AND NOT coalesce(body ->> '$.forwarded', 0) AND id > (SELECT max(id) FROM inbound) - ? "
+            "ORDER BY id DESC LIMIT 20",
+            (sender.channel, sender.account, sender.sender, LOOKED_BACK),
+        ).fetchall()
+    return [str(text) for _, text in sorted(found, reverse=True)]
 
 
 def _last_reactions(db: apsw.Connection, key: tuple[str, str, str]) -> list[str]:

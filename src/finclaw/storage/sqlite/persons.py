@@ -39,6 +39,9 @@ class PersonRows(WriterClient):
     async def contact_history(self, person: Person) -> ContactHistory:
         return await self._read(lambda db: contacts.read_history(db, person))
 
+    async def last_texts(self, person: Person) -> Sequence[str]:
+        return await self._read(lambda db: contacts.read_last_texts(db, person))
+
     async def known_people(self) -> Sequence[Person]:
         return await self._read(lambda db: _select(db, _KNOWN))
 

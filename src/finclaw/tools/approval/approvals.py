@@ -26,7 +26,6 @@ from finclaw.kernel.envelope import ActionButton, Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
-from finclaw.text import language_of
 from finclaw.tools.approval import messages
 from finclaw.tools.approval.action import Action, has_drifted
 from finclaw.tools.approval.announce import Announcer
@@ -167,7 +166,7 @@ class Approvals:
             expires_at=now + timedelta(seconds=self._settings.order_expire_s if money else self._settings.expire_s),
             quote=action.quote,
             sources=action.sources,
-            language=language_of(inbound.text),
+            language=inbound.reply_language,
         )
 
     async def take(self, approval_id: str, turn_id: str, session: str | None = None) -> Approval:
@@ -233,7 +232,9 @@ class Approvals:
         decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
         giver = None if session in (None, asked.session) else (evidence, str(session))
         follows = partial(self._submit_run, asked.id, giver) if verdict == "granted" else self._submit
-        decided = await self._store.decide(asked.id, decision, messages.decision_message(asked, decision), follows)
+        is_told = verdict == "denied" and session == asked.session  # by the answer to this very decision
+        message = None if is_told else messages.decision_message(asked, decision)
+        decided = await self._store.decide(asked.id, decision, message, follows)
         if not isinstance(decided, Refusal):
             self._announce("approved" if verdict == "granted" else "denied", decided, by=decision.by)
         return decided
