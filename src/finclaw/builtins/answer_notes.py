@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.kernel.envelope import Attachment, AttachmentKind, AttachmentProblem, Inbound, Outbound
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import SUMMARY, Message, Patch, Replace
+from finclaw.kernel.message import SUMMARY, Message, Patch, Replace, as_seen
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
 from finclaw.text import Language
 from finclaw.tools.last_line import with_last_line
@@ -57,7 +57,7 @@ class AnswerNotes:
         if COMPACTION in turn.metadata:
             text = with_last_line(text, turn.metadata[COMPACTION])
         if _is_cut(turn):
-            text = with_last_line(text, _CUT[ctx.inbound.reply_language])
+            text = with_last_line(text, _CUT[ctx.inbound.reply_language], begun=ctx.is_sent_in_blocks)
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
         return outbound if text is outbound.text else replace(outbound, text=text)
@@ -105,7 +105,7 @@ def _was_said(fallback: Fallback, before: Iterable[Message]) -> bool:
     """Since it began: an answer by anybody else lies before that. A turn that failed or kept silent said nothing."""
     lines = [fallback.describe(language) for language in _FELL_BACK]
     since = takewhile(lambda answer: _fallback_of(answer) == fallback, before)
-    return any(line in answer.text for answer in since for line in lines)
+    return any(line in as_seen(answer).text for answer in since for line in lines)
 
 
 def _answers(messages: Iterable[Message]) -> Iterator[Message]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.kernel.envelope import ActionButton, OutboundFile
 from finclaw.kernel.fact import Fact
@@ -135,6 +136,27 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple([block for block in self.blocks if isinstance(block, ToolResult)])
+
+
+NOTES: Final = "notes"
+"""Metadata of an answer: what the gateway has added at its end. The person has seen it; no model reads it again."""
+
+
+def as_seen(message: Message) -> Message:
+    """The message with the notes of the gateway, as the person saw it."""
+    notes = message.metadata.get(NOTES)
+    return _with_text(message, message.text + notes) if notes else message
+
+
+def without_notes(message: Message) -> Message:
+    """The message as it is stored: the opposite of `as_seen`."""
+    notes = message.metadata.get(NOTES)
+    return _with_text(message, message.text.removesuffix(notes)) if notes else message
+
+
+def _with_text(message: Message, text: str) -> Message:
+    others = [block for block in message.blocks if not isinstance(block, Text)]
+    return replace(message, blocks=(*others, Text(text)))
 
 
 SUMMARY: Final = "summary"

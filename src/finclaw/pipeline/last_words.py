@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from finclaw.agent.tool_results import answer_open_calls
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.kernel.envelope import new_id
-from finclaw.kernel.message import Append, Message, Remove, Replace, Source, Text
+from finclaw.kernel.message import NOTES, Append, Message, Remove, Replace, Source, Text
 
 
 def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
@@ -17,8 +17,24 @@ def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
         turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
     elif answer.text != text:
         kept = tuple(block for block in answer.blocks if not isinstance(block, Text))
-        metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, text)}
-        turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(text)), metadata=metadata)))
+        said, notes = _split_notes(text, answer.text)
+        metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, said)}
+        if notes:
+            metadata[NOTES] = notes
+        turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(said)), metadata=metadata)))
+
+
+def _split_notes(text: str, written: str) -> tuple[str, str]:
+    """The answer, and the notes at its end: lines in brackets that the model has not written itself.
+
+    A model that reads them in its own messages repeats them.
+    """
+    said = text.rstrip()
+    while (line := said.rpartition("\n")[2]).startswith("(") and line.endswith(")"):
+        if said.count(line) <= written.count(line):
+            break
+        said = said.removesuffix(line).rstrip()
+    return (said, text[len(said) :]) if said and said != text.rstrip() else (text, "")
 
 
 def _last_answer(turn: TurnLog) -> Message | None:

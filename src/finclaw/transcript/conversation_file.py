@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError
 from finclaw.kernel.fact import Fact, SessionFact
-from finclaw.kernel.message import Message, ToolResult
+from finclaw.kernel.message import Message, ToolResult, as_seen, without_notes
 
 VERSION: Final = 1
 
@@ -35,7 +35,8 @@ def write_conversation(session: str, messages: Sequence[Message], facts: Iterabl
     """`facts` are those of the session, the newest first, as a store gives them."""
     told = {fact for message in messages for result in message.tool_results for fact in result.facts}
     others = [each.fact for each in facts if each.fact not in told]
-    lines: list[object] = [Header("conversation", VERSION, session, tuple(reversed(others))), *messages]
+    shown = map(as_seen, messages)
+    lines: list[object] = [Header("conversation", VERSION, session, tuple(reversed(others))), *shown]
     return b"".join(_encode(line) + b"\n" for line in lines)
 
 
@@ -76,7 +77,7 @@ def _message(line: bytes, number: int) -> Message:
         raise SessionError(f"line {number}: a message with `passing` belongs to one turn only; take the line out")
     if any(time.tzinfo is None for time in _times(message)):
         raise SessionError(f"line {number}: a time has no zone; end it with Z for UTC")
-    return message
+    return without_notes(message)
 
 
 def _times(message: Message) -> Iterator[datetime]:

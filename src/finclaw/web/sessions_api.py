@@ -12,7 +12,7 @@ from finclaw.errors import ConfigError, SessionError
 from finclaw.gateway import Gateway, StopRequest
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.message import Message
+from finclaw.kernel.message import Message, as_seen
 from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.transcript.conversation_file import read_conversation, read_earlier_facts, write_conversation
 from finclaw.web.admission import check_again
@@ -58,7 +58,7 @@ class SessionsApi:
         key, limit, after = await self._require_session(request), _limit(request, 100), request.query.get("after")
         messages = await self._gateway.messages(key)
         first = 0 if after is None else _place_after(messages, after)
-        shown = messages[first : first + limit]
+        shown = [as_seen(each) for each in messages[first : first + limit]]
         more = first + limit < len(messages)
         return json_response(MessagesView(key, shown, shown[-1].id if more else None))
 

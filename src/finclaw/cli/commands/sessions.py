@@ -20,7 +20,7 @@ from finclaw.cli.session_text import conversation, findings, name_of, table
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.message import Message
+from finclaw.kernel.message import Message, as_seen
 from finclaw.kernel.record import SessionRecord
 from finclaw.redaction import hide_known_secrets
 from finclaw.routing.session_key import place_of, session_key
@@ -134,7 +134,7 @@ def _show(client: StateClient, settings: Settings, args: Namespace) -> int:
     key = find_key(client, settings, args.key, guess=True)
     messages = read_conversation(client.export_session(key))[1]
     first = _first(messages, args.after, args.limit)
-    shown = messages[first : first + args.limit]
+    shown = [as_seen(each) for each in messages[first : first + args.limit]]
     more = shown[-1].id if shown and first + args.limit < len(messages) else None
     if args.json:
         _print_json(MessagesView(key, shown, more))

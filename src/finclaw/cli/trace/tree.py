@@ -16,7 +16,7 @@ from finclaw.cli.formatting import local_time, milliseconds, money, plural, shor
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
 from finclaw.kernel.event import ApprovalChange
-from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus
+from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus, as_seen
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
 from finclaw.kernel.turn_options import OPTIONS
@@ -222,7 +222,7 @@ def _steps(story: TurnTrace) -> Iterator[TracedStep]:
                 ms=(message.created_at - before.created_at).total_seconds() * 1000,
                 usage=usage_of(message),
                 cost=_cost(story, message),
-                text=message.text,
+                text=as_seen(message).text,
                 calls=tuple(_call(call, results.get(call.id)) for call in message.tool_calls),
             )
 
