@@ -109,7 +109,7 @@ async def test_nothing_is_loaded_or_clickable_that_nobody_named(house: House, ma
 @in_virtual_time
 async def test_what_was_named_is_shown_as_it_is(house: House, said: str) -> None:
     async with opened(house, NEWS, said) as gateway:
-        asked = "compare https://mine.example/x?y=1 with mine.example/z"
+        asked = "compare https://mine.example/x?y=1 with mine.example/z, 1.5/2"
         assert (await gateway.ask(asked)).reply == said.replace("![", "[")
 
 

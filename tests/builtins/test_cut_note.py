@@ -23,16 +23,16 @@ ENGLISH = "(The answer was cut off here: it had reached its longest. Ask me to g
 )
 @in_virtual_time
 async def test_a_cut_answer_says_so_in_the_persons_language(house: House, text: str, line: str) -> None:
-    async with house.open(reply("It closed at 75,3", stop="max_tokens"), "00 won.") as gateway:
-        assert (await gateway.ask(text)).reply == f"It closed at 75,3\n\n{line}"
-        assert (await gateway.ask("go on")).reply == "00 won.", "and once only"
+    async with house.open(reply("It closed hig", stop="max_tokens"), "her.") as gateway:
+        assert (await gateway.ask(text)).reply == f"It closed hig\n\n{line}"
+        assert (await gateway.ask("go on")).reply == "her.", "and once only"
 
 
 @pytest.mark.parametrize("stop", ["end", "stop_sequence", "refusal"])
 @in_virtual_time
 async def test_a_whole_answer_has_no_line(house: House, stop: str) -> None:
-    async with house.open(reply("It closed at 75,300.", stop=stop)) as gateway:  # pyright: ignore[reportArgumentType]
-        assert (await gateway.ask("hi")).reply == "It closed at 75,300."
+    async with house.open(reply("It closed higher.", stop=stop)) as gateway:  # pyright: ignore[reportArgumentType]
+        assert (await gateway.ask("hi")).reply == "It closed higher."
 
 
 @in_virtual_time

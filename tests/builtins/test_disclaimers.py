@@ -1,11 +1,11 @@
 """The line that says that an answer is no investment advice: when there is one, which, and where it stands."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 from tests.walks.house import House, in_virtual_time
+from tests.walks.tools import PRICE, price_tool
 
 from finclaw.agent.prompt.profile import ComplianceLevel
 from finclaw.agent.settings import AgentSettings
@@ -14,30 +14,13 @@ from finclaw.builtins.disclaimers import LINES, states_opinion
 from finclaw.delivery.limits import has_room_for
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.port import CommandReply, CommandScope, Tool, ToolOutput, ToolScope
+from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import call, delay, reply, say
 from finclaw.testing.channel import PROFILES
-from finclaw.tools.define import tool
 
-PRICE = Fact(
-    subject="AAPL",
-    field="price",
-    value=Decimal("190.5"),
-    currency="USD",
-    as_of=datetime(2026, 11, 16, tzinfo=UTC),
-    source="feed",
-)
 RETAIL = LINES["retail"]
 FIGURE_LINE, OPINION_LINE = RETAIL["figure"]["en"], RETAIL["opinion"]["en"]
-
-
-def price_tool(*facts: Fact) -> Tool:
-    @tool("price", "Tells a price.", group="finance")
-    async def price(scope: ToolScope) -> ToolOutput:
-        return ToolOutput("AAPL: 190.5 USD", facts)
-
-    return price
 
 
 def level(of: ComplianceLevel) -> AgentSettings:

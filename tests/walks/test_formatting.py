@@ -33,7 +33,7 @@ async def test_a_reply_passes_everything_before_the_channel_sees_it(house: House
     capabilities = replace(PROFILES["telegram"], max_length=300, edits=False)
     script = f"{ANSWER}\n<<NEED_INPUT>>"
     async with house.open(script, layers=[("delivery", add_lines)], capabilities=capabilities) as gateway:  # pyright: ignore[reportArgumentType]
-        await gateway.ask("prices?")
+        await gateway.ask("1234567원?")
         sent = [each.unit.outbound for each in gateway.channel.sent]
     assert len(sent) > 1
     shown = "\n\n".join(each.formatted for each in sent)
@@ -62,7 +62,7 @@ def test_the_same_reply_is_formatted_for_each_channel_it_is_sent_to(house: House
             threaded=False,
         ) as app:
             for channel in channels:
-                await channel.write("price?")
+                await channel.write("above 200?")
             await app.idle()
 
     house.clock.run(main())

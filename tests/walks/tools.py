@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 
 from msgspec import Struct
 
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
@@ -13,6 +16,14 @@ class Note(Struct):
     text: str = ""
 
 
+PRICE = Fact(
+    subject="AAPL",
+    field="price",
+    value=Decimal("190.5"),
+    currency="USD",
+    as_of=datetime(2026, 11, 16, tzinfo=UTC),
+    source="feed",
+)
 Body = Callable[[str, ToolScope], Awaitable[str]]
 
 
@@ -57,3 +68,11 @@ class Desk:
 async def hang(text: str, scope: ToolScope) -> str:
     await asyncio.Event().wait()
     return ""
+
+
+def price_tool(*facts: Fact) -> Tool:
+    @tool("price", "Tells a price.", group="finance")
+    async def price(scope: ToolScope) -> ToolOutput:
+        return ToolOutput("AAPL: 190.5 USD", facts)
+
+    return price

@@ -1,5 +1,5 @@
 """Notes to the person behind an answer, a line each: another model answered, it was cut off, much is known in summary,
-a file that they sent was not read.
+a file that they sent was not read, its figures have no source.
 
 One layer of the turn and one of the delivery write them all: each layer more is held by every turn that waits for its
 model (`kb_in_flight`).
@@ -17,8 +17,9 @@ from finclaw.kernel.envelope import Attachment, AttachmentKind, AttachmentProble
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import SUMMARY, Message, Patch, Replace, as_seen
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
-from finclaw.text import Language
+from finclaw.text import Language, find_language
 from finclaw.tools.last_line import with_last_line
+from finclaw.tools.unsourced_figures import NO_SOURCE, has_unsourced_figures
 
 FALLBACK: Final = "fallback_note"
 COMPACTION: Final = "compaction_note"
@@ -58,6 +59,11 @@ class AnswerNotes:
             text = with_last_line(text, turn.metadata[COMPACTION])
         if _is_cut(turn):
             text = with_last_line(text, _CUT[ctx.inbound.reply_language], begun=ctx.is_sent_in_blocks)
+        is_kept = outbound.text in turn.text or turn.text.strip() in outbound.text  # its beginning may be sent already
+        answer = turn.text if is_kept else outbound.text
+        if ctx.inbound.channel != DELEGATED and has_unsourced_figures(answer, turn):
+            line = NO_SOURCE[find_language(answer) or ctx.inbound.reply_language]
+            text = text if line in answer else with_last_line(text, line, begun=ctx.is_sent_in_blocks)
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
         return outbound if text is outbound.text else replace(outbound, text=text)

@@ -23,6 +23,7 @@ from finclaw.kernel.port import Tool
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.text import language_of
 from finclaw.tools.last_line import with_last_line
+from finclaw.tools.unsourced_figures import NO_SOURCE
 
 _PROMPT = """\
 Prices come from the {source}. Every figure you write must come from a tool result of this conversation or from the
@@ -101,7 +102,8 @@ class Finance:
         if outbound.kind != "reply" or ctx.kind == "block":
             return outbound
         text, asked, begun = outbound.text, ctx.inbound.text, ctx.is_sent_in_blocks
-        if any(fact.source == DEMO_SOURCE for fact in facts):
+        is_made_up = self._is_demo and any(line in text for line in NO_SOURCE.values())
+        if is_made_up or any(fact.source == DEMO_SOURCE for fact in facts):
             return structs.replace(outbound, text=disclose_demo(text, asked, begun=begun), perishable=True)
         if self._is_demo or not any(fact.field in PRICE_FIELDS for fact in facts):
             return outbound
