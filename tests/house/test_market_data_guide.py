@@ -37,7 +37,7 @@ def test_the_examples_of_commands_answer_as_the_guide_shows(tmp_path: Path) -> N
     async def walk() -> None:
         async with house.open() as gateway:
             for line, shown in turns:
-                await gateway.ask(line)
+                await gateway.ask(line, sender="ada" if line.isascii() else "kim")
                 assert gateway.said[-1].partition("\n\n(")[0] == shown.rstrip(), line
 
     house.clock.run(walk())

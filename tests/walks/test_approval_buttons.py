@@ -3,63 +3,17 @@
 from typing import Any
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 from tests.walks.approvers import met, settled
 from tests.walks.deciding import MINA
-from tests.walks.house import Gateway, House, in_virtual_time
+from tests.walks.house import House, in_virtual_time
+from tests.walks.pressing import BUY, TELEGRAM, Broker, buttons, press
 
-from finclaw.kernel.envelope import ActionButton, Inbound, Sender
-from finclaw.kernel.port import Tool
 from finclaw.testing import call, reply
-from finclaw.testing.channel import PROFILES, Sent
-from finclaw.tools.define import tool
+from finclaw.testing.channel import PROFILES
 from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22")
-
-TELEGRAM = PROFILES["telegram"]
-BUY = reply(call("broker__order", {"symbol": "AAPL"}))
-
-
-class Order(Struct):
-    symbol: str
-
-
-class Broker:
-    def __init__(self) -> None:
-        self.orders: list[str] = []
-
-    @property
-    def tool(self) -> Tool:
-        return self.make_tool(moves_money=True)
-
-    def make_tool(self, *, moves_money: bool) -> Tool:
-        @tool("broker__order", "Buys.", transactional=moves_money, parallel_safe=not moves_money)
-        async def order(args: Order) -> str:
-            self.orders.append(args.symbol)
-            return "bought"
-
-        return order
-
-
-def buttons(sent: Sent) -> tuple[ActionButton, ...]:
-    return sent.unit.outbound.actions
-
-
-async def press(gateway: Gateway, card: Sent, which: int, sender: str = "ada", **fields: Any) -> str:
-    """What whoever presses it is answered."""
-    pressed = Inbound(
-        text=buttons(card)[which].command,
-        kind="action",
-        channel="memory",
-        target=card.platform_id,
-        sender=Sender(sender),
-        **fields,
-    )
-    outcome = await gateway.outcome(await gateway.channel.deliver(pressed))
-    await gateway.app.idle()
-    return outcome.reply or ""
 
 
 @pytest.mark.parametrize(("asked", "labels"), [("buy", ("Approve", "Deny")), ("애플 사줘", ("승인", "거부"))])

@@ -398,13 +398,14 @@ async def test_a_forbidden_sentence_is_left_out_and_the_rest_is_what_lasts(
     guard = Extending(lambda api: api.visible.check(no_secrets))
     script = (reply("Of course. ", "It is sesame. ", "Use it well. "), "Fine.")
     async with extended(house, guard, script=script) as gateway:
-        outcome, notice = await gateway.ask(asked), f"Of course. Use it well.\n\n{notice}"
-        assert (outcome.kind, outcome.reply, gateway.said) == ("answered", notice, [notice])
+        outcome, rest = await gateway.ask(asked), "Of course. Use it well."
+        assert (outcome.kind, outcome.reply) == ("answered", f"{rest}\n\n{notice}")
+        assert gateway.said == [outcome.reply]
         previews = [event.text for event in gateway.events if isinstance(event, PreviewUpdated)]
         assert previews == ["Of course."]
         assert not any("sesame" in (each.reply or "") for each in gateway.events if isinstance(each, MessageEnded))
         assert (await gateway.ask("and now?")).reply == "Fine."
-        assert [each.text for each in gateway.seen] == [asked, notice, "and now?"]
+        assert [each.text for each in gateway.seen] == [asked, rest, "and now?"]
 
 
 @in_virtual_time

@@ -91,8 +91,8 @@ def test_who_waits_for_a_seat_sees_why_and_behind_how_many(tmp_path: Path) -> No
                 ["대기 중: 1개", "동시에 답변할 수 있는 자리가 모두 찼습니다. 먼저 기다리는 대화: 1개"],
             ]
             await gateway.app.idle()
-            assert await tell(gateway, "/queue", **MINA) == said[0].replace(
-                "\n".join(said[0].splitlines()[:2]), "No message waits for an answer."
+            assert await tell(gateway, "/queue", **MINA) == said[1].replace(
+                "\n".join(said[1].splitlines()[:2]), "답변을 기다리는 메시지가 없습니다."
             )
             told = [each for each in gateway.events if isinstance(each, QueueChanged)]
             events.extend((each.waits_for, each.position) for each in told)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.walks.deciding import MINA
 from tests.walks.house import Gateway, House, in_virtual_time
-from tests.walks.test_approval_buttons import BUY, TELEGRAM, Broker, press
+from tests.walks.pressing import BUY, TELEGRAM, Broker, press
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Inbound, Sender

@@ -18,7 +18,7 @@ BUSY = reply(delay(5), say("first"))
 
 def echo(request: Any) -> Any:
     text = next(each.text for each in reversed(request.messages) if each.role == "user")
-    return BUSY if text == "1" else f"to {text}"
+    return BUSY if text in ("1", "busy") else f"to {text}"
 
 
 @in_virtual_time
@@ -42,8 +42,8 @@ async def test_an_edit_before_its_turn_takes_the_place_of_the_message(house: Hou
 async def test_two_edits_at_once_take_the_place_of_the_message_one_after_the_other(house: House) -> None:
     one_seat = PipelineSettings(pools=PoolSettings(main=1))
     async with house.open(echo, pipeline=one_seat) as gateway:
-        busy = await gateway.channel.write("1", message_id="1", conversation="elsewhere")
-        asked = await gateway.channel.write("2", message_id="2")
+        busy = await gateway.channel.write("busy", message_id="1", conversation="elsewhere")
+        asked = await gateway.channel.write("deux", message_id="2")
         await asyncio.sleep(1)
         edits = await asyncio.gather(*(change(gateway, "edit", "2", text) for text in ("two", "zwei")))
         kinds = [(await gateway.outcome(each)).kind for each in (busy, asked, *edits)]

@@ -48,6 +48,7 @@ async def test_aliases_cooldowns_and_the_prefix_are_those_of_the_settings(house:
     wanted = CommandSettings(prefix="!", aliases={"체결가표": "tick"}, cooldown_s={"Tick": 5})
     async with house.open(commands=[QUOTE], command_settings=wanted) as gateway:
         assert (await gateway.ask("!체결가표 AAPL")).kind == "command"
+        await gateway.ask("!language en")
         assert (await gateway.ask("!tick AAPL")).reply == "!tick can be used again in 5 s."
         house.clock.advance(5)
         assert (await gateway.ask("!tick AAPL")).kind == "command"

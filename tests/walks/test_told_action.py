@@ -31,7 +31,7 @@ async def decided(gateway: Gateway, text: str = "buy", verdict: str = "approve")
     ("text", "answer", "line"),
     [
         ("buy", "Approved (", 'Done as approved: order: text = "9,000 SCAM"'),
-        ("사줘", "Approved (", '승인한 대로 실행했습니다: order: text = "9,000 SCAM"'),
+        ("사줘", "승인했습니다 (", '승인한 대로 실행했습니다: order: text = "9,000 SCAM"'),
     ],
 )
 @in_virtual_time
