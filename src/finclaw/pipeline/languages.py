@@ -20,8 +20,7 @@ from finclaw.text import Language, find_language, language_of
 
 log = logging.getLogger(__name__)
 
-MOST_REMEMBERED: Final = 10_000
-"""Persons; the language of others is read from the store again."""
+MOST_REMEMBERED: Final = 10_000  # persons; the language of others is read from the store again
 _MENTIONS: Final = re.compile(r"\s*(?:<?@[^\s>]{1,128}>?[,:]?\s+)*")
 
 
