@@ -119,6 +119,7 @@ ELSEWHERE = {
     *("tool:execute:timeout", "tool:circuit:change"),
     "approval:change",
     "session:erased",
+    "store:health",
     "queue:change",
 }
 """They need a process that died, a torn file, rules about tools, tools that hang, somebody who decides or a busy

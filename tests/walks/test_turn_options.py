@@ -160,11 +160,11 @@ async def test_at_the_limit_a_tool_is_refused_its_question(house: House) -> None
 
     def answer(request: ModelRequest) -> Any:
         if request.answer_schema is not None:
-            return reply("no", usage=Usage(input=60_000))
+            return reply("no", usage=Usage(output=4_000))
         return reply(call("judge", {"text": "x"}), usage=Usage(input=10_000))
 
-    budget = BudgetSettings(turn_usd=Decimal("0.08"))
+    budget = BudgetSettings(turn_usd=Decimal("0.045"))
     async with house.open(answer, tools=[Desk().tool("judge", judge)], agent=HAIKU, budget=budget) as gateway:
         outcome = await gateway.ask("go")
-        assert (outcome.kind, outcome.cost) == ("failed", Decimal("0.07"))
+        assert (outcome.kind, outcome.cost) == ("failed", Decimal("0.03"))
         assert len(gateway.provider.requests) == 2
