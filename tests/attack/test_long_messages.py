@@ -106,10 +106,19 @@ async def test_the_longest_message_that_is_taken_costs_little(tmp_path: Path, de
 
 async def test_a_command_with_a_long_tail_costs_little(tmp_path: Path) -> None:
     async with gateway(tmp_path, None) as client:
-        for command in ("/approvals ", "/help ", "/", "/whoami", "<@bot> /approve "):
-            for tail in ("A", "a ", "9", "가 ", "/"):
+        for command in ("/approvals ", "/help ", "/", "/whoami", "<@bot> /approve ", "/price ", "/think "):
+            for tail in ("A", "a ", "9", "가 ", "/", " “", " ‘'", "/think "):
                 cost, _ = await client.cost_of(command + tail * (100_000 // len(tail)))
                 assert is_quick(cost, ALLOWED), f"{command} {tail}: {cost:.3f} s"
+
+
+@pytest.mark.parametrize(
+    ("word", "text"), [("AAPL ", "at most 2,000 characters"), ("삼성전자 ", "2,000자까지")], ids=["en", "ko"]
+)
+async def test_a_command_with_too_long_arguments_says_so(tmp_path: Path, word: str, text: str) -> None:
+    async with gateway(tmp_path, None) as client:
+        _, ended = await client.cost_of("/price " + word * 500)
+        assert (ended["outcome"], text in ended["reply"]) == ("refused", True), ended
 
 
 READERS: dict[str, Callable[[str], object]] = {

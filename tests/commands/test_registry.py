@@ -1,12 +1,14 @@
 """The registry of commands: names, aliases, categories, arguments, and what is near to a name."""
 
+import time
 from collections.abc import Sequence
 from typing import Literal
 
 import pytest
+from tests.machine import is_quick
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.commands.registry import CATEGORIES, CommandRegistry, ParsedCommand
+from finclaw.commands.registry import CATEGORIES, CommandRegistry, ParsedCommand, split_arguments
 from finclaw.errors import ExtensionError
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.port import CommandReply, CommandScope
@@ -84,6 +86,39 @@ def test_the_four_categories_are_listed_apart() -> None:
 def test_a_line_becomes_a_name_arguments_and_itself(line: str, prefix: str, name: str, args: tuple[str, ...]) -> None:
     registry = CommandRegistry([make("price", words=("how much",))])
     assert registry.parse(line, prefix) == ParsedCommand(name, args, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("“a “b” c", ("a “b", "c")),
+        ("“a “b c", ("“a", "“b", "c")),
+        ("“a”b “c d”", ("“a”b", "c d")),
+        ('"a b"c "d e"', ('"a', 'b"c', "d e")),
+        ("\t'a\nb'\u3000c ", ("a\nb", "c")),
+    ],
+)
+def test_quotation_marks_reach_to_the_next_closing_mark(text: str, arguments: tuple[str, ...]) -> None:
+    assert split_arguments(text) == arguments
+
+
+@pytest.mark.parametrize("unit", [" “", " ‘'", ' "', " '“", " “x”y", "“ ”x "])
+def test_splitting_arguments_takes_linear_time(unit: str) -> None:
+    """Two megabytes: quadratic time would be minutes."""
+    text = unit * (2_000_000 // len(unit))
+    began = time.process_time()
+    split_arguments(text)
+    assert is_quick(time.process_time() - began, 2)
+
+
+def test_arguments_of_more_than_2000_characters_are_not_read() -> None:
+    registry = CommandRegistry([make("price")])
+    assert registry.parse(f"/price {'a' * 2_000}", "/") == ParsedCommand(
+        "price", ("a" * 2_000,), f"/price {'a' * 2_000}"
+    )
+    long = registry.parse(f"/price {'a ' * 1_000}b", "/")
+    assert long is not None
+    assert (long.args, long.is_too_long) == ((), True)
 
 
 @pytest.mark.parametrize("line", ["how much is it?", "!price AAPL", "/prices", "/", "price"])

@@ -18,10 +18,10 @@ LONGEST_WORDS: Final = 40
 _NO_PUNCTUATION: Final = str.maketrans("", "", ".,!?;:~…。！？'’")
 _NEAR: Final = 0.75
 """How much of two names must be the same for one to be a misspelling of the other, from 0 to 1."""
-_ARGUMENT: Final = re.compile(
-    r"""  "([^"]*)"(?=\s|$)  |  '([^']*)'(?=\s|$)  |  “([^”]*)”(?=\s|$)  |  ‘([^’]*)’(?=\s|$)  |  (\S+)  """, re.VERBOSE
-)
-"""Words, and several words in quotation marks. A mark inside a word, as in don't, quotes nothing."""
+MOST_ARGUMENTS: Final = 2_000
+"""Characters of a command's arguments. A longer text is a message for the model, or a mistake."""
+_WORD: Final = re.compile(r"\S+")
+_CLOSING_MARKS: Final = {'"': '"', "'": "'", "“": "”", "‘": "’"}
 
 
 class ParsedCommand(Struct, frozen=True):
@@ -30,10 +30,29 @@ class ParsedCommand(Struct, frozen=True):
     name: str
     args: tuple[str, ...]
     raw: str
+    is_too_long: bool = False
+    """The arguments exceed `MOST_ARGUMENTS` and were not read."""
 
 
 def split_arguments(line: str) -> tuple[str, ...]:
-    return tuple(next((part for part in found.groups() if part is not None), "") for found in _ARGUMENT.finditer(line))
+    """Split a line into words and quoted texts. A mark inside a word, as in don't, quotes nothing.
+
+    Linear: the next closing mark of each kind is searched for only once the previous one was passed.
+    """
+    arguments: list[str] = []
+    closing_at: dict[str, int] = {}
+    position = 0
+    while (word := _WORD.search(line, position)) is not None:
+        start = word.start()
+        mark = _CLOSING_MARKS.get(line[start])
+        if mark is not None and closing_at.get(mark, 0) <= start:
+            found = line.find(mark, start + 1)
+            closing_at[mark] = len(line) if found < 0 else found
+        end = len(line) if mark is None else closing_at[mark]
+        is_quoted = end < len(line) and not line[end + 1 : end + 2].strip()
+        arguments.append(line[start + 1 : end] if is_quoted else word[0])
+        position = end + 1 if is_quoted else word.end()
+    return tuple(arguments)
 
 
 class CommandRegistry:
@@ -83,7 +102,11 @@ class CommandRegistry:
             meant = self._find_by_words(content)
             return None if meant is None else ParsedCommand(meant.name, (), content)
         name, _, rest = content.removeprefix(prefix).partition(" ")
-        return ParsedCommand(name, split_arguments(rest), content) if name.casefold() in self._by_name else None
+        if name.casefold() not in self._by_name:
+            return None
+        if len(rest) > MOST_ARGUMENTS:
+            return ParsedCommand(name, (), content, is_too_long=True)
+        return ParsedCommand(name, split_arguments(rest), content)
 
     def _find_by_words(self, line: str) -> Command | None:
         """By the whole line, without its punctuation; never by a part of a sentence."""

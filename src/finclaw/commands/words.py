@@ -7,6 +7,7 @@ from finclaw.text import Language
 
 Saying = Literal[
     "wait",
+    "too_long",
     "disabled",
     "roles",
     "inline_roles",
@@ -23,6 +24,7 @@ Saying = Literal[
 _WORDS: Final[dict[Language, dict[Saying, str]]] = {
     "en": {
         "wait": "{0} can be used again in {1} s.",
+        "too_long": "{0} was not carried out: its arguments may have at most {1} characters. Please shorten them.",
         "disabled": "{0} is switched off here.",
         "roles": "{0} is for {1} only.",
         "inline_roles": "{0} is for {1} only, so I have not answered. Send your message without {0}.",
@@ -37,6 +39,7 @@ _WORDS: Final[dict[Language, dict[Saying, str]]] = {
     },
     "ko": {
         "wait": "{0} 명령은 {1}초 뒤에 다시 쓸 수 있습니다.",
+        "too_long": "{0} 명령을 처리하지 않았습니다. 명령 뒤의 내용은 {1}자까지 쓸 수 있으니 줄여서 다시 보내 주세요.",
         "disabled": "{0} 명령은 여기서 꺼져 있습니다.",
         "roles": "{0} 명령은 {1} 역할이 있어야 쓸 수 있습니다.",
         "inline_roles": "{0} 명령은 {1} 역할이 있어야 쓸 수 있어서 답변하지 않았습니다. {0} 없이 다시 보내 주세요.",

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from finclaw.clock import SystemClock
 from finclaw.commands.directives import DirectiveLine, Directives, apply_options
-from finclaw.commands.registry import CommandRegistry, ParsedCommand
+from finclaw.commands.registry import MOST_ARGUMENTS, CommandRegistry, ParsedCommand
 from finclaw.commands.words import join_roles, say
 from finclaw.errors import FinclawError
 from finclaw.kernel.chunk import Model
@@ -214,6 +214,9 @@ class Commands:
             inbound = replace(message.inbound, language=scope.inbound.language)
             scope = replace(scope, inbound=inbound, sender=sender)
         self._check_roles(shown, command.roles, message, scope)
+        if parsed.is_too_long:
+            objection = CommandReply(say("too_long", scope.language, shown, f"{MOST_ARGUMENTS:,}"), ephemeral=True)
+            raise _halt(message, objection, "refused", f"the arguments of {shown} are too long")
         required = [each for each in getattr(command, "arguments", ()) if each.required]
         if len(parsed.args) < len(required):
             raise _halt(message, await self._explain(command, scope), "command", "an argument is missing")
