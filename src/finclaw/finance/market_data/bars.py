@@ -16,6 +16,7 @@ from finclaw.finance.market_data.errors import (
     DataError,
     DataImplausible,
     DataUnsupported,
+    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import check_bars, pad_price
 from finclaw.finance.market_data.port import BarRange, BarSeries, Purpose
@@ -38,7 +39,8 @@ async def read_bars(
     for source in chain:
         try:
             series = await access.ask(source, purpose, lambda client: source.read_bars(client, instrument, span))  # noqa: B023  it is awaited in the same round
-            series = check_series(series, span, last_price, access.clock.now())
+            with refuse_unreadable(source.info.name):
+                series = check_series(series, span, last_price, access.clock.now())
         except DataError as error:
             causes.append(error)
             continue

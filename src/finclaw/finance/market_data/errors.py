@@ -4,6 +4,8 @@ Only `DataNotFound` is final: our own records lack the instrument. All others ar
 the chain is asked. The message is for people and the model; code reads the class.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import datetime
 
 from finclaw.errors import ToolError
@@ -97,3 +99,16 @@ class AllSourcesFailed(DataError):
         self.suggestion = told
         waits = [each.retry_at for each in causes if each.retry_at is not None]
         self.retry_at = min(waits) if waits and len(waits) == len(causes) else None
+
+
+@contextmanager
+def refuse_unreadable(source: str) -> Generator[None]:
+    """Raise DataMalformed for a figure that cannot be calculated with, such as 1e99 or a time in the year 9999.
+
+    Wrap what reads the answer for one symbol: the others of the same answer are still used.
+    """
+    try:
+        yield
+    except (ArithmeticError, ValueError, LookupError, RecursionError) as error:
+        text = f"{source} gave a figure that cannot be read ({type(error).__name__})"
+        raise DataMalformed(text, source=source) from error

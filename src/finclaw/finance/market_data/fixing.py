@@ -3,7 +3,13 @@
 from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataImplausible, DataUnsupported
+from finclaw.finance.market_data.errors import (
+    AllSourcesFailed,
+    DataError,
+    DataImplausible,
+    DataUnsupported,
+    refuse_unreadable,
+)
 from finclaw.finance.market_data.plausible import PriceReading, check_reading
 from finclaw.finance.market_data.port import ExchangeRate, Purpose
 from finclaw.finance.market_data.source_access import SourceAccess
@@ -20,7 +26,8 @@ async def read_fixing(access: SourceAccess, base: str, quote: str, purpose: Purp
     for source in chain:
         try:
             rate = await access.ask(source, purpose, lambda client: source.read_fixing(client, base, quote))  # noqa: B023  it is awaited in the same round
-            _check(rate, pair, access)
+            with refuse_unreadable(source.info.name):
+                _check(rate, pair, access)
         except DataError as error:
             causes.append(error)
             continue

@@ -27,6 +27,9 @@ _OLDEST_FIXING: Final = timedelta(days=8)
 _RARE: Final = Decimal("0.30")
 _LEVERAGED: Final = Decimal("0.60")
 """Korean funds that follow twice their index may move twice as far."""
+_LONGEST_DELAY: Final = 1_440
+"""Minutes by which a source may be late."""
+_MOST_VOLUME: Final = 10**15
 _ROUNDING: Final = Decimal("0.005")
 _CENTS: Final = Decimal("0.01")
 _AGREE: Final = Decimal("0.02")
@@ -80,6 +83,8 @@ def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> N
         raise DataImplausible(
             f"{name}, {reading.price}, is outside of the day's {reading.low} to {reading.high}", source=source
         )
+    if not 0 <= reading.delay <= _LONGEST_DELAY or not 0 <= reading.volume < _MOST_VOLUME:
+        raise DataMalformed(f"{name} came with a delay or a volume that cannot be right", source=source)
     least, most = _RATES.get(instrument.symbol, (0, None)) if instrument.kind == "rate" else (0, None)
     if reading.price < least or (most is not None and reading.price > most):
         raise DataImplausible(f"{name}, {reading.price}, is not one of one unit", source=source)
@@ -166,6 +171,8 @@ def check_bars(bars: tuple[Bar, ...], source: str, symbol: str) -> tuple[Bar, ..
     for bar in sorted(bars, key=lambda each: each.starts):
         if not bar.close.is_finite() or bar.close <= 0:
             raise DataImplausible(f"{source} has a close of {bar.close} for {symbol} on {bar.day}", source=source)
+        if not 0 <= bar.volume < _MOST_VOLUME:
+            raise DataMalformed(f"{source} has a volume for {symbol} on {bar.day} that cannot be right", source=source)
         if bar.volume == 0 and 0 in (bar.open, bar.high, bar.low):
             continue  # a day without a trade: the close is carried over, the rest is zero
         if not 0 < bar.low <= min(bar.open, bar.close) <= max(bar.open, bar.close) <= bar.high:

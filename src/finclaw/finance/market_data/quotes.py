@@ -19,6 +19,7 @@ from finclaw.finance.market_data.errors import (
     DataImplausible,
     DataMalformed,
     DataUnsupported,
+    refuse_unreadable,
 )
 from finclaw.finance.market_data.last_prices import LastPrices
 from finclaw.finance.market_data.plausible import (
@@ -133,7 +134,8 @@ class QuoteReader:
         if answer.instrument != instrument:
             return DataMalformed(f"{source.info.name} spoke of another instrument", source=source.info.name)
         try:
-            check_reading(answer, self._access.calendar, self._access.clock.now())
+            with refuse_unreadable(source.info.name):
+                check_reading(answer, self._access.calendar, self._access.clock.now())
         except DataError as error:
             return error
         return answer

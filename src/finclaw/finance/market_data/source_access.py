@@ -6,7 +6,7 @@ from typing import TypeVar
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market_data.breaker import SourceBreaker
 from finclaw.finance.market_data.budget import RequestBudget
-from finclaw.finance.market_data.errors import DataError
+from finclaw.finance.market_data.errors import DataError, refuse_unreadable
 from finclaw.finance.market_data.port import Purpose
 from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
@@ -46,7 +46,7 @@ class SourceAccess:
         return tuple(self._sources[each] for each in self._settings.chain(key) if each in self._sources)
 
     async def ask(self, source: DataSource, purpose: Purpose, request: Callable[[SourceClient], Awaitable[T]]) -> T:
-        """Raises DataError; one that rests is not asked at all."""
+        """Raises DataError, also for a figure that cannot be read. A source that rests is not asked at all."""
         info = source.info
         self._breaker.check(info, self.clock.now())
         sent = False
@@ -60,7 +60,8 @@ class SourceAccess:
             info, self._fetcher, lambda api: self._settings.url(info.id, api), take, self.clock, self.calendar
         )
         try:
-            answer = await request(client)
+            with refuse_unreadable(info.name):
+                answer = await request(client)
         except DataError as error:
             if sent:  # what our own budget refuses says nothing about the source
                 self._breaker.record_failure(info, error, self.clock.now())

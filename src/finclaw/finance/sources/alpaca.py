@@ -20,7 +20,7 @@ from finclaw.finance.market_data.source import DataKind, DataSource, SourceClien
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import clean_line
 from finclaw.finance.sources.headlines import newest
-from finclaw.finance.sources.reading import day_bar, read_number, read_time
+from finclaw.finance.sources.reading import day_bar, read_each, read_number, read_time
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import Secret
@@ -96,10 +96,11 @@ class Alpaca(DataSource):
         if now < session.closes:
             query = {"symbols": ",".join(names), "feed": "iex"}
             trades = await client.get(dict[str, Snapshot], "v2/stocks/snapshots", query, headers=self._headers())
-        return {
-            each.symbol: _make_reading(client, each, session, closes.get(name, ()), trades.get(name))
-            for name, each in names.items()
-        }
+
+        def read(name: str, instrument: Instrument) -> PriceReading:
+            return _make_reading(client, instrument, session, closes.get(name, ()), trades.get(name))
+
+        return read_each(client.name, names, read)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
         name = vendor_symbol("alpaca", instrument) or ""
@@ -158,37 +159,34 @@ class Alpaca(DataSource):
 
 def _make_reading(
     client: SourceClient, instrument: Instrument, session: Session, rows: Sequence[_Bar], trade: Snapshot | None
-) -> PriceReading | DataError:
+) -> PriceReading:
     """A running session is priced by the trade, one that is over by its bar. Both stand against the bar before."""
     name, zone = client.name, VENUES[instrument.exchange].tz
-    try:
-        days = {read_time(row.t, name).astimezone(zone).date(): row for row in rows}
-        earlier = [day for day in days if day < session.day]
-        if not earlier:
-            raise DataUnsupported(f"{name} does not have {instrument.symbol}", source=name)
-        before = read_number(days[max(earlier)].c, name, "a previous close")
-        if client.now() < session.closes:
-            if trade is None:
-                raise DataUnsupported(f"{name} has no trade of {instrument.symbol}", source=name)
-            price, as_of = trade.latest_trade.p, read_time(_shorten(trade.latest_trade.t), name)
-            venue, volume = "IEX", 0
-        else:
-            if session.day not in days:
-                raise DataStale(f"{name} has no bar of {session.day} yet", source=name)
-            price, as_of = days[session.day].c, session.closes
-            venue, volume = "", int(days[session.day].v)
-        return PriceReading(
-            instrument=instrument,
-            source=name,
-            price=read_number(price, name, "a price"),
-            currency="USD",
-            as_of=as_of,
-            previous_close=before,
-            volume=volume,
-            venue=venue,
-        )
-    except DataError as error:
-        return error
+    days = {read_time(row.t, name).astimezone(zone).date(): row for row in rows}
+    earlier = [day for day in days if day < session.day]
+    if not earlier:
+        raise DataUnsupported(f"{name} does not have {instrument.symbol}", source=name)
+    before = read_number(days[max(earlier)].c, name, "a previous close")
+    if client.now() < session.closes:
+        if trade is None:
+            raise DataUnsupported(f"{name} has no trade of {instrument.symbol}", source=name)
+        price, as_of = trade.latest_trade.p, read_time(_shorten(trade.latest_trade.t), name)
+        venue, volume = "IEX", 0
+    else:
+        if session.day not in days:
+            raise DataStale(f"{name} has no bar of {session.day} yet", source=name)
+        price, as_of = days[session.day].c, session.closes
+        venue, volume = "", int(days[session.day].v)
+    return PriceReading(
+        instrument=instrument,
+        source=name,
+        price=read_number(price, name, "a price"),
+        currency="USD",
+        as_of=as_of,
+        previous_close=before,
+        volume=volume,
+        venue=venue,
+    )
 
 
 def _read_bar(client: SourceClient, instrument: Instrument, row: _Bar) -> Bar | None:

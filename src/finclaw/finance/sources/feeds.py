@@ -94,6 +94,6 @@ def _read_time(text: str) -> datetime | None:
     text = text.strip()
     try:
         moment = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
-    except (ValueError, IndexError):
+        return moment.astimezone(UTC) if moment.tzinfo is not None else None
+    except (ValueError, IndexError, OverflowError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo is not None else None

@@ -20,6 +20,7 @@ from finclaw.finance.market_data.errors import (
     DataRateLimited,
     DataTransport,
     DataUnsupported,
+    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import EarningsDate, NewsItem
@@ -90,9 +91,9 @@ class Finnhub(DataSource):
     async def _read_one(self, client: SourceClient, instrument: Instrument) -> PriceReading | DataError:
         query = {"symbol": vendor_symbol("finnhub", instrument) or ""}
         try:
-            return parse_quote(
-                await client.get(FinnhubQuote, "quote", query, headers=self._headers()), client, instrument
-            )
+            answer = await client.get(FinnhubQuote, "quote", query, headers=self._headers())
+            with refuse_unreadable(client.name):
+                return parse_quote(answer, client, instrument)
         except (DataTransport, DataRateLimited, DataAuthExpired):
             raise
         except DataError as error:

@@ -23,6 +23,7 @@ from finclaw.finance.market_data.errors import (
     DataStale,
     DataTransport,
     DataUnsupported,
+    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
@@ -105,7 +106,8 @@ class Kis(TokenSource):
         try:
             answer = await self._ask(client, PriceAnswer, _PRICE, query)
             _check(client, answer.rt_cd, answer.msg_cd)
-            return parse_price(client, instrument, answer)
+            with refuse_unreadable(client.name):
+                return parse_price(client, instrument, answer)
         except (DataTransport, DataRateLimited, DataAuthExpired):
             raise
         except DataError as error:

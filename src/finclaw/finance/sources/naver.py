@@ -22,12 +22,13 @@ from finclaw.finance.market_data.errors import (
     DataRateLimited,
     DataTransport,
     DataUnsupported,
+    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, day_bar, read_number, read_optional, read_time, trim
+from finclaw.finance.sources.reading import Number, day_bar, read_each, read_number, read_optional, read_time, trim
 from finclaw.finance.venue import VENUES
 from finclaw.redaction import hide_and_cut
 
@@ -133,12 +134,14 @@ class Naver(DataSource):
         try:
             if instrument.kind == "rate":
                 rate = await client.get(_Rate, f"marketindex/exchange/{code}", headers=_HEADERS)
-                return _read_price(client, instrument, rate.exchange_info, per=100 if code in _PER_HUNDRED else 1)
+                with refuse_unreadable(client.name):
+                    return _read_price(client, instrument, rate.exchange_info, per=100 if code in _PER_HUNDRED else 1)
             path = "index" if instrument.kind == "index" else "stock"
             price = await client.get(_Price, f"{path}/{code}/basic", headers=_HEADERS)
             if price.reuters_code and price.reuters_code != code:
                 raise DataMalformed(f"{client.name} gave {price.reuters_code} for {code}", source=client.name)
-            return _read_price(client, instrument, price)
+            with refuse_unreadable(client.name):
+                return _read_price(client, instrument, price)
         except (DataTransport, DataRateLimited, DataAuthExpired):
             raise
         except DataError as error:
@@ -157,15 +160,13 @@ def _read_polled(
     client: SourceClient, asked: Mapping[str, Instrument], polled: _Polled
 ) -> dict[str, PriceReading | DataError]:
     prices = {each.item_code: each for each in polled.datas}
-    found: dict[str, PriceReading | DataError] = {}
-    for code, instrument in asked.items():
-        try:
-            if code not in prices:
-                raise DataUnsupported(f"{client.name} does not have {code}", source=client.name)
-            found[instrument.symbol] = _read_price(client, instrument, prices[code])
-        except DataError as error:
-            found[instrument.symbol] = error
-    return found
+
+    def read(code: str, instrument: Instrument) -> PriceReading:
+        if code not in prices:
+            raise DataUnsupported(f"{client.name} does not have {code}", source=client.name)
+        return _read_price(client, instrument, prices[code])
+
+    return read_each(client.name, asked, read)
 
 
 def _read_price(client: SourceClient, instrument: Instrument, price: _Price, per: int = 1) -> PriceReading:

@@ -1,13 +1,15 @@
 """Readers of figures and times in vendors' answers. What is not plainly a number is malformed, and never a zero."""
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Final
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.errors import DataMalformed
+from finclaw.finance.market_data.errors import DataError, DataMalformed, refuse_unreadable
+from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.source import SourceClient
 from finclaw.redaction import hide_and_cut
 
@@ -15,6 +17,22 @@ Number = str | int | float | None
 """A figure as JSON has it. Some vendors write texts, some numbers, and some change their mind."""
 
 _NUMBER: Final = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,18})(\.\d{1,20})?([eE][+-]?\d{1,2})?")
+_TOO_LARGE: Final = Decimal("1e15")
+"""No price or volume reaches it. Twelve digits more are within the precision of decimals."""
+
+
+def read_each(
+    source: str, asked: Mapping[str, Instrument], read: Callable[[str, Instrument], PriceReading]
+) -> dict[str, PriceReading | DataError]:
+    """Read the part of an answer for each vendor symbol. One that cannot be read leaves the others."""
+    answers: dict[str, PriceReading | DataError] = {}
+    for code, instrument in asked.items():
+        try:
+            with refuse_unreadable(source):
+                answers[instrument.symbol] = read(code, instrument)
+        except DataError as error:
+            answers[instrument.symbol] = error
+    return answers
 
 
 def read_number(value: Number, source: str, what: str) -> Decimal:
@@ -22,7 +40,10 @@ def read_number(value: Number, source: str, what: str) -> Decimal:
     text = str(value).strip()
     if value is None or isinstance(value, bool) or not _NUMBER.fullmatch(text):
         raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as {what}", source=source)
-    return trim(Decimal(text.replace(",", "")))
+    number = Decimal(text.replace(",", ""))
+    if abs(number) >= _TOO_LARGE:
+        raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as {what}", source=source)
+    return trim(number)
 
 
 def trim(value: Decimal, digits: int = 12) -> Decimal:
@@ -45,11 +66,11 @@ def read_time(text: str, source: str) -> datetime:
     """An ISO time with its offset. Raises DataMalformed."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        if moment.tzinfo is None:
+            raise DataMalformed(f"{source} gave a time without its zone, {hide_and_cut(text, 40)!r}", source=source)
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as a time", source=source) from error
-    if moment.tzinfo is None:
-        raise DataMalformed(f"{source} gave a time without its zone, {hide_and_cut(text, 40)!r}", source=source)
-    return moment.astimezone(UTC)
 
 
 def read_epoch(value: float, source: str) -> datetime:

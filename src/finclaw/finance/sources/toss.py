@@ -23,6 +23,7 @@ from finclaw.finance.market_data.errors import (
     DataStale,
     DataTransport,
     DataUnsupported,
+    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
@@ -106,7 +107,8 @@ class Toss(TokenSource):
             return DataStale(f"{client.name}'s session of {instrument.symbol} has just ended", source=client.name)
         try:
             page = await self._read_page(client, instrument, _BEFORE, None)
-            return parse_price(client, instrument, price, page.candles, session)
+            with refuse_unreadable(client.name):
+                return parse_price(client, instrument, price, page.candles, session)
         except (DataTransport, DataRateLimited, DataAuthExpired):
             raise
         except DataError as error:

@@ -18,7 +18,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, read_epoch, read_number
+from finclaw.finance.sources.reading import Number, read_each, read_epoch, read_number
 from finclaw.finance.venue import KRX
 
 _MOST: Final = 200
@@ -64,22 +64,17 @@ class Upbit(DataSource):
         asked = {vendor_symbol(self.vendor, each) or "": each for each in instruments}
         tickers = await client.get(list[_Ticker], "ticker", {"markets": ",".join(asked)})
         found = {each.market: each for each in tickers}
-        return {
-            instrument.symbol: self._read_ticker(client, instrument, found.get(pair))
-            for pair, instrument in asked.items()
-        }
+        return read_each(client.name, asked, lambda pair, each: self._read_ticker(client, each, found.get(pair)))
 
-    def _read_ticker(
-        self, client: SourceClient, instrument: Instrument, ticker: _Ticker | None
-    ) -> PriceReading | DataError:
+    def _read_ticker(self, client: SourceClient, instrument: Instrument, ticker: _Ticker | None) -> PriceReading:
         name = client.name
         if ticker is None:
-            return DataUnsupported(f"{name} does not have {instrument.symbol}", source=name)
+            raise DataUnsupported(f"{name} does not have {instrument.symbol}", source=name)
         price = read_number(ticker.trade_price, name, "a price")
         before = read_number(ticker.prev_closing_price, name, "a close")
         change = read_number(ticker.signed_change_price, name, "a change")
         if abs(price - before - change) > abs(price) * _FLOAT_NOISE:
-            return DataMalformed(f"{name}'s change of {instrument.symbol} does not fit its price", source=name)
+            raise DataMalformed(f"{name}'s change of {instrument.symbol} does not fit its price", source=name)
         return PriceReading(
             instrument=instrument,
             source=name,

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import islice
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import vendor_symbol
@@ -40,8 +40,8 @@ class _Meta(Struct, rename="camel"):
     currency: str | None
     regular_market_price: Number
     regular_market_time: int
-    gmtoffset: int
-    price_hint: int = 2
+    gmtoffset: Annotated[int, Meta(gt=-86_400, lt=86_400)]
+    price_hint: Annotated[int, Meta(ge=0, le=12)] = 2
     """Digits behind the point; what is behind those is the noise of a float."""
     regular_market_volume: int | None = None
     regular_market_day_high: Number = None
