@@ -1,6 +1,10 @@
 """News, filings, dates and US prices: read from documented shapes, and refused with a reason when they are broken."""
 
+import asyncio
+import io
 import json
+import tracemalloc
+import zipfile
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -11,6 +15,7 @@ import pytest
 from tests.finance.sources.documents import (
     ALPACA_BARS,
     ALPACA_SNAPSHOTS,
+    GOOGLE,
     KEYS,
     OPENDART_LIST,
     SUBMISSIONS,
@@ -129,6 +134,51 @@ async def test_a_list_of_companies_that_is_none_is_refused(bench: DocumentBench,
         await bench.open(**DART, disabled=("dart",)).filings("005930")
 
 
+def pack(content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("CORPCODE.xml", content)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pack(b"<result>" + b"<list/>" * 300_000),
+        pack(b"<result>" + b"<list>" * 100_000 + b"</result>"),
+        pack(b"<result><list " + b" ".join(b"a%d=''" % each for each in range(100_000)) + b"/></result>"),
+        pack(b"<result>" + b" " * 50_000_000 + b"</result>"),
+        pack(b"<result/>" + b" " * 5_000_000, zipfile.ZIP_LZMA),
+        pack('<?xml version="1.0" encoding="UTF-16"?><result/>'.encode("utf-16")),
+        pack(b'<!DOCTYPE r [<!ENTITY a "a">]><result>&a;</result>'),
+        pack(b"<result><list><stock_code>005930</stock_code></list>"),
+    ],
+    ids=["elements", "depth", "attributes", "blanks", "method", "encoding", "entity", "unclosed"],
+)
+async def test_a_hostile_archive_is_refused_in_little_memory(bench: DocumentBench, body: bytes) -> None:
+    bench.answers["opendart/api/corpCode.xml"] = body
+    market = bench.open(**DART, disabled=("dart",))
+    tracemalloc.start()
+    try:
+        with pytest.raises(AllSourcesFailed, match="cannot be read"):
+            await market.filings("005930")
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+async def test_the_event_loop_runs_while_a_list_of_companies_is_read(bench: DocumentBench) -> None:
+    rows = (f"<list><corp_code>{each:08}</corp_code><stock_code> </stock_code></list>" for each in range(50_000))
+    bench.answers["opendart/api/corpCode.xml"] = pack(f"<result>{''.join(rows)}</result>".encode())
+    asking = asyncio.create_task(bench.open(**DART, disabled=("dart",)).filings("005930"))
+    turns = 0
+    while not asking.done():
+        await asyncio.sleep(0.002)
+        turns += 1
+    assert isinstance(asking.exception(), AllSourcesFailed)
+    assert turns > 10
+
+
 async def test_a_filing_of_somebody_else_is_refused(bench: DocumentBench) -> None:
     other = OPENDART_LIST["list"][0] | {"stock_code": "000660"}
     bench.answers["opendart/api/list.json"] = json.dumps(OPENDART_LIST | {"list": [other]}).encode()
@@ -222,6 +272,13 @@ BOMB = b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&
         b'{"Information": "You have reached your limit."}',
         BOMB,
         b"<rss><channel><item><title>cut",
+        GOOGLE.encode("utf-16"),
+        BOMB.decode().encode("utf-16-be"),
+        GOOGLE.replace("UTF-8", "EUC-KR").encode(),
+        b"<rss>" + b"<a/>" * 200_000 + b"</rss>",
+        b"<rss>" + b"<a>" * 60 + b"</a>" * 60 + b"</rss>",
+        b"<rss><a " + b" ".join(b"a%d=''" % number for number in range(50_000)) + b"/></rss>",
+        b"<!--" + b" " * 70_000 + b">-->" + BOMB.partition(b"?>")[2],
         b"",
         b"[]",
         b"{}",
@@ -231,7 +288,7 @@ BOMB = b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&
         (500, b"oops"),
         (404, b"{}"),
     ],
-    ids=str,
+    ids=lambda broken: str(broken)[:40],
 )
 @pytest.mark.parametrize(
     ("vendor", "ask", "settings"),

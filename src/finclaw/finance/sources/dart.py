@@ -4,16 +4,15 @@ OpenDART's errors come with status 200 and a code inside. It knows companies by 
 one archive of all.
 """
 
-import io
-import zipfile
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
-from xml.etree import ElementTree as ET
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field, json
 
+from finclaw.finance.archive import read_archived_file
 from finclaw.finance.instrument import Instrument, key_of
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
@@ -28,13 +27,16 @@ from finclaw.finance.market_data.port import Filing
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import FeedEntry, clean_line, parse_feed
+from finclaw.finance.sources.xml_elements import iterate_elements
 from finclaw.redaction import Secret, hide_and_cut
 
 _SEOUL: Final = "Asia/Seoul"
 _WINDOW: Final = timedelta(days=90)
 """Without a company's number OpenDART allows no longer time; with one we ask for no more."""
-_LARGEST: Final = 60_000_000
-"""Bytes of the unpacked list of companies: it has some 100,000."""
+_LARGEST: Final = 40_000_000
+"""Bytes of the unpacked list of companies: it has some 100,000 of 200 bytes, and 4,000 are listed."""
+_MOST_ELEMENTS: Final = 1_000_000
+_MOST_LISTED: Final = 20_000
 _ERRORS: Final[Mapping[str, type[DataError]]] = {
     "010": DataAuthExpired,
     "011": DataAuthExpired,
@@ -59,7 +61,8 @@ class DartFeed(DataSource):
 
     async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
         body = await client.get_body("api/todayRSS.xml", headers={"Accept": "application/rss+xml, text/xml"})
-        filings = parse_today(parse_feed(body, client.name, client.now()), instrument, client.name)
+        entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
+        filings = parse_today(entries, instrument, client.name)
         if not filings:
             raise DataEmpty(
                 f"{client.name} has only today's filings, and none of {instrument.symbol}", source=client.name
@@ -116,7 +119,7 @@ class OpenDart(DataSource):
         key = self._reveal_key()
         if not self._numbers:
             body = await client.get_body("corpCode.xml", {"crtfc_key": key}, accept=("application/*", "text/*"))
-            self._numbers = parse_company_numbers(body, client.name)
+            self._numbers = await asyncio.to_thread(parse_company_numbers, body, client.name)
         number = self._numbers.get(instrument.symbol)
         if number is None:
             raise DataUnsupported(f"{client.name} has no company of {instrument.symbol}", source=client.name)
@@ -142,23 +145,17 @@ def parse_company_numbers(body: bytes, source: str) -> dict[str, str]:
     """OpenDART's numbers of listed companies by their codes. Raises DataError, also for an error instead of a ZIP."""
     if not body.startswith(b"PK"):
         raise _error_of(_read_status(body), source)
-    try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            (entry,) = archive.infolist()
-            if entry.file_size > _LARGEST:
-                raise DataMalformed(f"{source}'s list of companies is too long", source=source)
-            text = archive.read(entry)
-        if b"<!DOCTYPE" in text[:2_000].upper() or b"<!ENTITY" in text.upper():
-            raise DataMalformed(f"{source}'s list of companies has a document type", source=source)
-        rows = ET.fromstring(text).iter("list")
-    except (zipfile.BadZipFile, ValueError, ET.ParseError, EOFError, OSError) as error:
-        raise DataMalformed(f"{source}'s list of companies cannot be read: {error}", source=source) from error
     found: dict[str, tuple[str, str]] = {}
-    for row in rows:
-        code, number = (row.findtext("stock_code") or "").strip(), (row.findtext("corp_code") or "").strip()
-        changed = (row.findtext("modify_date") or "").strip()
-        if code and number and changed >= found.get(code, ("", ""))[0]:  # a code may be used again
-            found[code] = (changed, number)
+    try:
+        for row in iterate_elements(read_archived_file(body, _LARGEST), {"result": "list"}, source, _MOST_ELEMENTS):
+            code, number = (row.findtext("stock_code") or "").strip(), (row.findtext("corp_code") or "").strip()
+            changed = (row.findtext("modify_date") or "").strip()
+            if code and number and changed >= found.get(code, ("", ""))[0]:  # a code may be used again
+                found[code] = (changed[:8], number[:8])
+            if len(found) > _MOST_LISTED:
+                raise DataMalformed(f"{source}'s list of companies is too long", source=source)
+    except ValueError as error:
+        raise DataMalformed(f"{source}'s list of companies cannot be read: {error}", source=source) from error
     return {code: number for code, (_, number) in found.items()}
 
 

@@ -3,6 +3,7 @@
 It is public and wants to know who asks: without a contact in the settings it refuses, so it is not asked then.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -106,7 +107,7 @@ class Edgar(DataSource):
             raise DataUnsupported(f"{client.name} has news of US companies alone", source=client.name)
         query = {"action": "getcompany", "CIK": f"{instrument.cik:010}", "type": "8-K", "output": "atom"}
         body = await client.get_body("cgi-bin/browse-edgar", query, api="www", headers=self._headers())
-        entries = parse_feed(body, client.name, client.now())
+        entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
         return [
             NewsItem(
                 title=f"{instrument.name_en}: {each.title}",

@@ -6,20 +6,21 @@ bound, and so is a link that is no web address.
 
 import html
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Final
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from finclaw.finance.market_data.errors import DataMalformed
+from finclaw.finance.sources.xml_elements import CHUNK, iterate_elements
 
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
 _DC: Final = "{http://purl.org/dc/elements/1.1/}"
 _MOST: Final = 200
 """Entries that are read; feeds list a hundred at most."""
+_MOST_ELEMENTS: Final = 100_000
 _LONGEST_TITLE: Final = 300
 _TAGS: Final = re.compile(r"<[^<>]{0,200}>")
 _UNSEEN: Final = re.compile(
@@ -40,20 +41,14 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
 
 
 def parse_feed(body: bytes, source: str, now: datetime) -> list[FeedEntry]:
-    """The entries in the feed's order, without those that lack a time or lie ahead. Raises DataMalformed."""
-    if b"<!DOCTYPE" in body[:2_000].upper() or b"<!ENTITY" in body.upper():
-        raise DataMalformed(f"{source} answered a page or a document type, not a feed", source=source)
-    try:
-        root = ET.fromstring(body)
-    except ET.ParseError as error:
-        raise DataMalformed(f"{source} answered what is no feed: {error}", source=source) from error
-    if root.tag == f"{_ATOM}feed":
-        found = _read_atom(root)
-    elif root.tag == "rss" and root.find("channel") is not None:
-        found = _read_rss(root)
-    else:
-        raise DataMalformed(f"{source} answered what is no feed", source=source)
-    return [each for each in found if each.published_at <= now + _AHEAD]
+    """The entries in the feed's order, without those that lack a time or lie ahead. Raises DataMalformed.
+
+    For a worker thread: a feed may have megabytes.
+    """
+    chunks = (body[start : start + CHUNK] for start in range(0, len(body), CHUNK))
+    items = iterate_elements(chunks, {"rss": "item", f"{_ATOM}feed": f"{_ATOM}entry"}, source, _MOST_ELEMENTS)
+    read = (_read_item(each) if each.tag == "item" else _read_entry(each) for each in islice(items, _MOST))
+    return [each for each in read if each is not None and each.published_at <= now + _AHEAD]
 
 
 def clean_line(text: str, longest: int = _LONGEST_TITLE) -> str:
@@ -62,24 +57,18 @@ def clean_line(text: str, longest: int = _LONGEST_TITLE) -> str:
     return " ".join(_UNSEEN.sub(" ", plain).split())[:longest]
 
 
-def _read_rss(root: ET.Element) -> Iterator[FeedEntry]:
-    for item in list(root.iter("item"))[:_MOST]:
-        moment = _read_time(item.findtext("pubDate") or item.findtext(f"{_DC}date") or "")
-        author = item.findtext("source") or item.findtext(f"{_DC}creator") or ""
-        entry = _make_entry(item.findtext("title"), item.findtext("link"), moment, author)
-        if entry is not None:
-            yield entry
+def _read_item(item: ET.Element) -> FeedEntry | None:
+    moment = _read_time(item.findtext("pubDate") or item.findtext(f"{_DC}date") or "")
+    author = item.findtext("source") or item.findtext(f"{_DC}creator") or ""
+    return _make_entry(item.findtext("title"), item.findtext("link"), moment, author)
 
 
-def _read_atom(root: ET.Element) -> Iterator[FeedEntry]:
-    for item in root.findall(f"{_ATOM}entry")[:_MOST]:
-        links = item.findall(f"{_ATOM}link")
-        link = next((each.get("href") for each in links if each.get("rel", "alternate") == "alternate"), None)
-        moment = _read_time(item.findtext(f"{_ATOM}updated") or item.findtext(f"{_ATOM}published") or "")
-        author = item.findtext(f"{_ATOM}author/{_ATOM}name") or ""
-        entry = _make_entry(item.findtext(f"{_ATOM}title"), link, moment, author)
-        if entry is not None:
-            yield entry
+def _read_entry(item: ET.Element) -> FeedEntry | None:
+    links = item.findall(f"{_ATOM}link")
+    link = next((each.get("href") for each in links if each.get("rel", "alternate") == "alternate"), None)
+    moment = _read_time(item.findtext(f"{_ATOM}updated") or item.findtext(f"{_ATOM}published") or "")
+    author = item.findtext(f"{_ATOM}author/{_ATOM}name") or ""
+    return _make_entry(item.findtext(f"{_ATOM}title"), link, moment, author)
 
 
 def _make_entry(title: str | None, url: str | None, moment: datetime | None, author: str) -> FeedEntry | None:

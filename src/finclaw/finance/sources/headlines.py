@@ -42,7 +42,8 @@ class GoogleNews(DataSource):
         name = instrument.name_ko if is_korean else instrument.name_en
         place = {"hl": "ko", "gl": "KR", "ceid": "KR:ko"} if is_korean else {"hl": "en-US", "gl": "US", "ceid": "US:en"}
         query = {"q": f'"{name}" when:{_WINDOW.days}d', **place}
-        entries = parse_feed(await client.get_body("rss/search", query, headers=_XML), client.name, client.now())
+        body = await client.get_body("rss/search", query, headers=_XML)
+        entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
         items = [_read_entry(each, client.name, instrument.symbol) for each in entries]
         return newest(items, client, _WINDOW, limit)
 
@@ -69,7 +70,8 @@ class CentralBanks(DataSource):
         """One bank that does not answer leaves the others."""
         path, publisher = _BANKS[bank]
         try:
-            entries = parse_feed(await client.get_body(path, api=bank, headers=_XML), client.name, client.now())
+            body = await client.get_body(path, api=bank, headers=_XML)
+            entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
         except DataError as error:
             return error
         return [
