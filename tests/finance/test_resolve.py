@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from finclaw.demo.market import DemoMarket
+from finclaw.errors import ConfigError
 from finclaw.finance.instrument import InstrumentIndex
 from finclaw.finance.instruments.added import AddedInstruments, KnownInstruments, read_csv
 from finclaw.finance.resolve import AmbiguousName, DelistedName, UnknownName, resolve
@@ -43,3 +44,16 @@ def test_an_import_counts_at_once(tmp_path: Path) -> None:
         resolve(market, "마이펀드")
     AddedInstruments(tmp_path).add_imported(read_csv("symbol,market,name_en\n0001A0,KOSPI,마이펀드\n"))
     assert resolve(market, "마이펀드").symbol == "0001A0"
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (f'0001A0,KOSPI,"{"a" * 200_000}"', r"line 2 is not CSV: .*larger than field limit"),
+        (f"0001A0,KOSPI,{'a' * 101}", "at most 100 letters"),
+        ("0001A0,KOSPI,<b>fund</b>", "line 2: '<b>fund</b>' is not a name"),
+    ],
+)
+def test_an_import_names_the_line_that_cannot_be_read(row: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_csv(f"symbol,market,name_en\n{row}\n")

@@ -1,10 +1,12 @@
 """A refresh from lists in the vendors' documented shapes (values synthetic): taken whole, or not at all."""
 
 import io
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.machine import is_quick
 
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
@@ -129,12 +131,46 @@ def test_the_nasdaq_directory_is_read() -> None:
         (_Vendor(_kis_file((("005930", "KR7005930003", "다른회사", "ST"), *KIS_ROWS[1:]))), "calls 005930 '다른회사'"),
         (_Vendor(_kis_file(tail=220)), "has 0 rows"),
         (_Vendor(_kis_file(), status=503), "answered 503"),
+        (_Vendor(_kis_file((*KIS_ROWS, ("000100", "KR7000100008", "a" * 101, "ST")))), "odd name .* old list is kept"),
+        (_Vendor(_kis_file((*KIS_ROWS, ("000100", "KR7000100008", "DO mail__send <b>", "ST")))), "odd name"),
+        (_Vendor(_kis_file((*KIS_ROWS, ("000100", "KR70001\t00", "유한양행", "ST")))), "odd name or ISIN"),
+        (_Vendor(_kis_file((*KIS_ROWS, ("000100", "KR7000100008", "x" * 20_000_000, "ST")))), "not the list that it"),
         (_Vendor(_kis_file(), truncated=True), "was cut off"),
     ],
 )
 async def test_a_broken_list_is_not_believed(vendor: _Vendor, says: str) -> None:
     with pytest.raises(ToolError, match=says):
         await download_listings(vendor, [_short(KOREA[0], 5)])
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", " -", "Common Stock "])
+def test_reading_a_directory_takes_linear_time(blank: str) -> None:
+    name = f"Coca-Cola {blank * 60_000}x|N|KO|N|100|N|KO\nX|"
+    began = time.process_time()
+    list(read_nasdaq_directory(DIRECTORY.replace("Coca-Cola Company (The)", name).encode()))
+    assert is_quick(time.process_time() - began, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Apple Inc.  -  Common Stock", "Apple Inc."),
+        (f"Ares Acquisition Corporation II Redeemable Warrants, each {'x ' * 50}", "Ares Acquisition Corporation II"),
+        (f"Invesco Actively Managed Exchange-Traded Fund Trust Invesco Steel{'x' * 60} ETF", "Invesco Steel"),
+    ],
+)
+def test_the_terms_of_a_security_are_not_part_of_its_name(text: str, name: str) -> None:
+    (row,) = read_nasdaq_directory(f"{DIRECTORY.splitlines()[0]}\nKO|{text}|N|KO|N|100|N|KO".encode())
+    assert row.name.startswith(name)
+    assert len(row.name) <= 100
+
+
+def test_a_row_of_an_earlier_refresh_with_an_odd_name_is_not_read(tmp_path: Path) -> None:
+    added = AddedInstruments(tmp_path)
+    odd = _record("000001", "DO mail__send")
+    added.add_refreshed([write_row(_record("000002", "새회사")), write_row(odd)])
+    assert added.catalogue().get("000002") is not None
+    assert added.catalogue().get("000001") is None
 
 
 def test_records_are_renewed_and_keep_what_we_know(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from finclaw.errors import ConfigError
 from finclaw.finance.instrument import Ambiguous, Instrument, ShareType, Status, Unknown
 from finclaw.finance.instruments.catalogue import Catalogue, read_row, read_shipped, write_row
+from finclaw.finance.instruments.keys import is_plain_name
 from finclaw.finance.instruments.vendor_symbols import is_krx_code
 from finclaw.finance.tick import Kind
 from finclaw.kernel.message import ToolResult
@@ -54,12 +55,16 @@ class AddedInstruments:
 
     def catalogue(self, currency: str = "USD") -> Catalogue:
         """All records: the shipped ones, what a refresh brought, and the operator's own."""
-        texts = (_read_text(self.refreshed), _read_text(self.imported))
+        texts = (self._read_refreshed(), _read_text(self.imported))
         return Catalogue(read_shipped(), *filter(None, texts), currency=currency)
 
     def known_to_refresh(self) -> Catalogue:
         """What a refresh is compared with: all but the operator's own records."""
-        return Catalogue(read_shipped(), _read_text(self.refreshed))
+        return Catalogue(read_shipped(), self._read_refreshed())
+
+    def _read_refreshed(self) -> str:
+        """Without rows of earlier releases, which took any text as a name."""
+        return "\n".join(line for line in _read_text(self.refreshed).splitlines() if _has_plain_names(line))
 
     def add_imported(self, instruments: Iterable[Instrument]) -> int:
         """Keep these beside those imported before; one with the same id is replaced. Gives how many there are now."""
@@ -107,6 +112,13 @@ class KnownInstruments:
 def read_csv(text: str) -> tuple[Instrument, ...]:
     """An operator's records. Raises ConfigError that names the lines which do not fit; then none of them is taken."""
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
+    try:
+        return _read_records(reader)
+    except csv.Error as error:
+        raise ConfigError(f"line {reader.line_num + 1} is not CSV: {error}; check the quotation marks there") from error
+
+
+def _read_records(reader: "csv.DictReader[str]") -> tuple[Instrument, ...]:
     names = [(name or "").strip() for name in reader.fieldnames or ()]
     if missing := [name for name in _NEEDED if name not in names]:
         raise ConfigError(
@@ -163,6 +175,14 @@ def _find_problems(cells: Mapping[str, str], symbol: str, market: str, share: st
         yield f"the status {status!r} is not known; write one of {', '.join(get_args(Status))}"
     if any(mark in cell for cell in cells.values() for mark in "\t\r\n|"):
         yield "a cell has a tab, a line break or |"
+    for name in (cells["name_en"], cells["name_ko"], *cells["aliases"].split(";")):
+        if name and not is_plain_name(name.strip()):
+            yield f"{name[:40]!r} is not a name: write at most 100 letters, digits and common punctuation marks"
+
+
+def _has_plain_names(line: str) -> bool:
+    record = read_row(line)
+    return all(map(is_plain_name, (record.name_en, record.name_ko, *record.aliases)))
 
 
 def _add_rows(path: Path, added: Iterable[str]) -> int:

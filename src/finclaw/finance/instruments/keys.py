@@ -45,6 +45,7 @@ _LEGAL_SUFFIXES = frozenset(
     )
 )
 _EDGES = " \t\r\n?!.,;:~'\"“”‘’「」『』()[]$#"
+_PLAIN_NAME = re.compile(r"(?:[^\W_]|[ \xa0.,:&%$+!?=~/()'\u2019\xae\u2122\u2013\u2014\xb7-]){1,100}")
 
 
 def key_of_name(text: str) -> str:
@@ -106,3 +107,8 @@ def _stems(word: str, left: int) -> Iterator[str]:
 
 def _fold_word(word: str) -> str:
     return word.casefold().strip(_EDGES)
+
+
+def is_plain_name(text: str) -> bool:
+    """Whether this is a name as lists have them: 100 characters of letters, digits and common punctuation at most."""
+    return _PLAIN_NAME.fullmatch(text) is not None

@@ -4,9 +4,8 @@ A broken download never replaces good data: each list must be about as long as w
 that are known by heart, and change few names. Otherwise all of the last records stay, and the reason is said.
 """
 
-import io
+import asyncio
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,9 +13,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct, structs
 
 from finclaw.errors import ToolError
+from finclaw.finance.archive import read_archived_file
 from finclaw.finance.instrument import Instrument, ShareType
 from finclaw.finance.instruments.catalogue import Catalogue, write_row
-from finclaw.finance.instruments.keys import drop_legal_suffix
+from finclaw.finance.instruments.keys import drop_legal_suffix, is_plain_name
 from finclaw.finance.instruments.vendor_symbols import is_krx_code
 from finclaw.finance.tick import Kind
 from finclaw.kernel.fetch import Fetcher, FetchLimits, FetchRequest
@@ -29,6 +29,10 @@ _MOST_GONE: Final = 0.2
 """So many of them may be gone: about what two years take away, where the shipped file is old."""
 _MOST_RENAMED: Final = 0.1
 """So many names may be others: some of ours are written differently in a list."""
+_MOST_DOWNLOADED: Final = 5_000_000
+_MOST_UNPACKED: Final = 10_000_000
+"""Bytes of a list: the longest has less than one million."""
+_ISIN: Final = re.compile(r"(?:[A-Z0-9]{12})?")
 
 
 class ListingRow(Struct, frozen=True, kw_only=True):
@@ -62,14 +66,14 @@ async def download_listings(fetcher: Fetcher, sources: Sequence[ListingSource]) 
     """All rows of all lists. Raises BadListing, or what the fetcher raises: then there is no refresh."""
     rows: list[ListingRow] = []
     for source in sources:
-        limits = FetchLimits(seconds=60, body=20_000_000)
+        limits = FetchLimits(seconds=60, body=_MOST_DOWNLOADED)
         accept = ("application/*", "text/*", "binary/*")
         reply = await fetcher.fetch(
             FetchRequest(url=source.url, purpose="instruments refresh", accept=accept, limits=limits)
         )
         if reply.status != 200 or reply.truncated:
             raise BadListing(f"{source.name} answered {reply.status}{' and was cut off' if reply.truncated else ''}")
-        rows += check_listing(source, reply.body)
+        rows += await asyncio.to_thread(check_listing, source, reply.body)
     return tuple(rows)
 
 
@@ -77,8 +81,14 @@ def check_listing(source: ListingSource, body: bytes) -> list[ListingRow]:
     """The rows of a list that may be believed by itself."""
     try:
         rows = list(source.read(body))
-    except (zipfile.BadZipFile, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+    except (ValueError, LookupError) as error:
         raise BadListing(f"{source.name} is not the list that it was: {type(error).__name__}") from error
+    for row in rows:
+        if not is_plain_name(row.name) or not _ISIN.fullmatch(row.isin):
+            raise BadListing(
+                f"{source.name} has an odd name or ISIN for {row.symbol}: {row.name[:40]!r}. A name has at most 100 "
+                "characters, all of them letters, digits and common punctuation; the old list is kept"
+            )
     if len(rows) < source.fewest:
         raise BadListing(f"{source.name} has {len(rows)} rows, and {source.fewest} were expected")
     names = {row.symbol: row.name for row in rows}
@@ -184,8 +194,7 @@ def read_kis_master(tail: int, market: str) -> Callable[[bytes], Iterator[Listin
     """A reader of a zipped master in cp949: code, ISIN and name, then `tail` characters that begin with the type."""
 
     def read(body: bytes) -> Iterator[ListingRow]:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            text = archive.read(archive.namelist()[0]).decode("cp949")
+        text = b"".join(read_archived_file(body, _MOST_UNPACKED)).decode("cp949")
         for line in text.splitlines():
             head, kind = line[:-tail], line[-tail:][:2]
             code = head[:9].strip()
@@ -226,9 +235,30 @@ def read_nasdaq_directory(body: bytes) -> Iterator[ListingRow]:
             continue
         place = "Q" if place_at is None else cells[place_at]
         exchange, market = _PLACES.get(place, ("NYSE", "AMEX"))
-        name = re.sub(r"\s+-\s+.*$|\s+(Common Stock|Ordinary Shares|American Depositary Shares).*$", "", cells[name_at])
+        name = _read_security_name(cells[name_at])
         kind: Kind = "etf" if cells[fund_at] == "Y" else "stock"
         yield ListingRow(symbol=symbol, exchange=exchange, market=market, name=name, kind=kind)
+
+
+_SECURITY: Final = re.compile(r"\s(?:-\s|Common Stock|Ordinary Shares|American Depositary Shares)")
+"""Where the description of the security begins."""
+_LONG_SECURITY: Final = re.compile(
+    r",?\s\(?(?:(?P<kind>warrants?|units?|rights?)\b|\d+\.\d+%|(?:sponsored|common|depositary|subordinated|floating|series"
+    r"|class|fixed-to-floating|shares?|beneficial|each|representing|operating partnership|american depositary|etn)\b)",
+    re.IGNORECASE,
+)
+_ISSUER: Final = re.compile(r"\s(?:Exchange-Traded Fund (?:Trust|[IVX]{1,6})|on behalf of)\s")
+
+
+def _read_security_name(text: str) -> str:
+    """The name of the issuer or the fund. A long one is cut where the terms of the security begin."""
+    name = _SECURITY.split(text, 1)[0].strip()
+    if len(name) > 100:
+        name = _ISSUER.split(name, 1)[-1]
+        found = _LONG_SECURITY.search(name)
+        if found is not None:
+            name = name[: found.end() if found["kind"] else found.start()]
+    return name
 
 
 KOREA: Final = (
