@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from msgspec.structs import replace
+
 from finclaw.fetch.location import Location
 from finclaw.kernel.fetch import FetchReply, FetchRequest
 
@@ -14,6 +16,8 @@ _AT_ONCE: Final = 4
 _KEPT_BYTES: Final = 8_000_000
 _KEPT_REPLY: Final = 1_000_000
 """Bytes of one reply: a longer one is asked for anew."""
+_KEPT_REPLIES: Final = 500
+_KEPT_HEADERS: Final = ("etag", "last-modified")
 
 _VALIDATOR: Final = re.compile(r"[\x20-\x7e]{1,256}")
 """What a stranger has written and is sent back to them."""
@@ -45,8 +49,9 @@ class HostSlots:
 class ReplyCache:
     """Replies that their server can confirm, the least recently used forgotten first. Nothing is given unconfirmed."""
 
-    def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, most_bytes: int = _KEPT_BYTES, most_replies: int = _KEPT_REPLIES) -> None:
         self._most_bytes = most_bytes
+        self._most_replies = most_replies
         self._replies: OrderedDict[_Key, FetchReply] = OrderedDict()
         self._bytes = 0
 
@@ -66,14 +71,26 @@ class ReplyCache:
         is_confirmable = validators(reply) and "no-store" not in reply.headers.get("cache-control", "").lower()
         if not is_confirmable or reply.truncated or len(reply.body) > _KEPT_REPLY:
             return
-        self._replies[key] = reply
-        self._bytes += len(reply.body)
-        while self._bytes > self._most_bytes:
+        headers = {name: reply.headers[name] for name in _KEPT_HEADERS if name in reply.headers}
+        self._replies[key] = reply = replace(reply, headers=headers)
+        self._bytes += _size(key, reply)
+        while self._bytes > self._most_bytes or len(self._replies) > self._most_replies:
             self._forget(next(iter(self._replies)))
 
     def _forget(self, key: _Key) -> None:
         reply = self._replies.pop(key, None)
-        self._bytes -= len(reply.body) if reply else 0
+        self._bytes -= _size(key, reply) if reply else 0
+
+
+def _size(key: _Key, reply: FetchReply) -> int:
+    address, asked = key
+    texts = (
+        address,
+        reply.url,
+        reply.media_type,
+        *(text for pair in (*asked, *reply.headers.items()) for text in pair),
+    )
+    return len(reply.body) + sum(map(len, texts))
 
 
 def validators(reply: FetchReply) -> dict[str, str]:
