@@ -1,10 +1,12 @@
 """Image headers: what the first bytes of a picture say, and what anybody's bytes may not do."""
 
 import struct
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.machine import is_quick
 from tests.ports.pictures import gif, jpeg, png, webp
 
 from finclaw.storage.blobs.image_header import ImageHeader, read_image_header
@@ -43,6 +45,19 @@ def test_what_is_no_picture_has_no_header(data: bytes) -> None:
 
 def test_a_picture_of_nothing_but_segments_ends() -> None:
     assert read_image_header(b"\xff\xd8" + b"\xff\xd0" * 1_000_000) is None
+
+
+@pytest.mark.parametrize("unit", [b"\xff", b"\xff" * 60_000 + b"\xe0\x00\x02", b"\xff\xe0\x00\x02", b"\xff\x01"])
+def test_a_picture_of_20_megabytes_is_read_at_once(unit: bytes) -> None:
+    data = b"\xff\xd8" + unit * (20_000_000 // len(unit))
+    began = time.process_time()
+    assert read_image_header(data) is None
+    assert is_quick(time.process_time() - began, 0.1)
+
+
+def test_filling_between_segments_is_allowed() -> None:
+    data = b"\xff\xd8" + b"\xff" * 500 + b"\xe0\x00\x02" + b"\xff" * 7 + b"\xc0\x00\x11\x08\x02\x58\x03\x20"
+    assert read_image_header(data) == ImageHeader("image/jpeg", 800, 600)
 
 
 @given(st.sampled_from([data[:12] for data, _ in PICTURES.values()]), st.binary(max_size=200))

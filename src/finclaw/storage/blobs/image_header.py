@@ -4,6 +4,7 @@ Own code, because a library that decodes images is large, and a picture is anybo
 burst (`docs/decisions/0022-blobs.md`).
 """
 
+import re
 from typing import Final
 
 from msgspec import Struct
@@ -13,6 +14,9 @@ PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp
 
 _MOST_SEGMENTS: Final = 1_000
 """Of a JPEG before its size is told."""
+_MOST_FILLING: Final = 65_536
+"""Bytes before one segment."""
+_FILLING: Final = re.compile(rb"\xff+")
 _FRAME_HEADERS: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 
@@ -54,8 +58,9 @@ def _read_jpeg(data: bytes) -> ImageHeader | None:
     """From segment to segment, up to the one that begins a frame."""
     at = 2
     for _ in range(_MOST_SEGMENTS):
-        while data[at : at + 2] == b"\xff\xff":  # filling
-            at += 1
+        if data[at : at + 2] == b"\xff\xff":
+            filling = _FILLING.match(data, at, at + _MOST_FILLING)
+            at = at if filling is None else filling.end() - 1
         if data[at : at + 1] != b"\xff" or len(data) < at + 4:
             return None
         marker = data[at + 1]
