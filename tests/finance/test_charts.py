@@ -183,6 +183,16 @@ async def test_it_is_a_png_of_a_fixed_size(name: str, period: ChartPeriod, style
     assert read_image_header(png) == ImageHeader("image/png", 1_000, 600)
 
 
+@pytest.mark.parametrize("name", ["A $x$ B", "$\\frac{$", "$" + "{" * 500 + "$", "$\\sqrt{}$"])
+async def test_a_name_is_plain_text_in_the_picture(name: str) -> None:
+    chart = await load("AAPL", "1M")
+    chart = replace(chart, instrument=replace(chart.instrument, name_en=name))
+    figure: Any = draw.build_figure(chart, "en", font=None)
+    assert name in texts(figure)
+    assert not any(each.get_parse_math() for each in figure.texts)
+    assert draw.draw_png(chart, "en").startswith(b"\x89PNG")
+
+
 # ── in a gateway ────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -173,6 +173,7 @@ def _mark_extremes(axes: Any, chart: Chart, labels: tuple[str, str], fonts: Sequ
             fontsize=9,
             color=_INK,
             fontfamily=list(fonts),
+            parse_math=False,
         )
 
 
@@ -226,11 +227,11 @@ def _time_label(chart: Chart, bar: Bar) -> str:
 
 
 def _write(figure: Any, chart: Chart, language: Language, fonts: Sequence[str]) -> None:
-    family = list(fonts)
-    figure.text(0.05, 0.925, words.title_of(chart, language), fontsize=17, color=_INK, fontweight="bold", family=family)
+    plain: dict[str, Any] = {"family": list(fonts), "parse_math": False}  # a dollar sign in a name is one
+    figure.text(0.05, 0.925, words.title_of(chart, language), fontsize=17, color=_INK, fontweight="bold", **plain)
     headline = words.headline_of(chart, language)
-    figure.text(0.05, 0.865, headline, fontsize=13, color=_trend_color(chart), family=family)
-    figure.text(0.05, 0.035, words.source_of(chart, language), fontsize=9, color=_PALE, family=family)
+    figure.text(0.05, 0.865, headline, fontsize=13, color=_trend_color(chart), **plain)
+    figure.text(0.05, 0.035, words.source_of(chart, language), fontsize=9, color=_PALE, **plain)
     if chart.is_demo:
         style: dict[str, Any] = {"fontsize": 40, "alpha": 0.13, "rotation": 20, "ha": "center", "va": "center"}
-        figure.text(0.48, 0.5, words.watermark_of(language), color=_INK, fontweight="bold", family=family, **style)
+        figure.text(0.48, 0.5, words.watermark_of(language), color=_INK, fontweight="bold", **plain, **style)
