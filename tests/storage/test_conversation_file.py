@@ -1,5 +1,6 @@
 """A conversation as a file: what goes out comes back in, byte for byte, and nothing else does."""
 
+import tracemalloc
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -164,3 +165,14 @@ def test_windows_line_ends_and_a_missing_last_one_are_forgiven() -> None:
 
 def test_an_empty_conversation_is_a_header() -> None:
     assert read_conversation(write_conversation(KEY, [])) == (KEY, ())
+
+
+def test_a_file_of_line_breaks_is_refused_in_little_memory() -> None:
+    content = write_conversation("s", ()) + b"\n" * 5_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(SessionError, match="line 2 is no message"):
+            read_conversation(content)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

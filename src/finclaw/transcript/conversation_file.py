@@ -4,6 +4,7 @@ What is written follows from the conversation alone, so that a file that is read
 Facts are in the tool results that told them; those whose messages a compaction took away are in the header.
 """
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final, Literal
@@ -42,9 +43,9 @@ def write_conversation(session: str, messages: Sequence[Message], facts: Iterabl
 
 def read_conversation(content: bytes) -> tuple[str, tuple[Message, ...]]:
     """The session that was written and its messages. Raises SessionError, with the line, for anything else."""
-    lines = content.removesuffix(b"\n").split(b"\n")
-    session = _header(lines[0]).session
-    messages = tuple(_message(line, number) for number, line in enumerate(lines[1:], start=2))
+    lines = io.BytesIO(content)  # one line at a time: a file of line breaks is a list of millions
+    session = _header(lines.readline().removesuffix(b"\n")).session
+    messages = tuple(_message(line.removesuffix(b"\n"), number) for number, line in enumerate(lines, start=2))
     _must_be_unique(messages)
     return session, messages
 

@@ -1,5 +1,6 @@
 """The routes for sessions and their conversations. A key in a path is percent-encoded as a whole, its own `%` too."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from datetime import timedelta
@@ -45,6 +46,8 @@ class SessionsApi:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._whole = asyncio.Semaphore(1)
+        """Held while a whole conversation is in memory, which may take hundreds of megabytes."""
 
     async def get_sessions(self, request: web.Request, _: Principal) -> web.Response:
         limit, after = _limit(request, 50), request.query.get("after")
@@ -56,10 +59,12 @@ class SessionsApi:
 
     async def get_messages(self, request: web.Request, _: Principal) -> web.Response:
         key, limit, after = await self._require_session(request), _limit(request, 100), request.query.get("after")
-        messages = await self._gateway.messages(key)
-        first = 0 if after is None else _place_after(messages, after)
-        shown = [as_seen(each) for each in messages[first : first + limit]]
-        more = first + limit < len(messages)
+        async with self._whole:
+            messages = await self._gateway.messages(key)
+            first = 0 if after is None else _place_after(messages, after)
+            shown = [as_seen(each) for each in messages[first : first + limit]]
+            more = first + limit < len(messages)
+            del messages
         return json_response(MessagesView(key, shown, shown[-1].id if more else None))
 
     async def get_queue(self, request: web.Request, _: Principal) -> web.Response:
@@ -68,14 +73,18 @@ class SessionsApi:
 
     async def get_export(self, request: web.Request, _: Principal) -> web.Response:
         key = await self._require_session(request)
-        content = write_conversation(key, await self._gateway.messages(key), await self._gateway.facts(key))
+        async with self._whole:
+            messages, facts = await self._gateway.messages(key), await self._gateway.facts(key)
+            content = await asyncio.to_thread(write_conversation, key, messages, facts)
         return web.Response(body=content, content_type="application/x-ndjson")
 
     async def post_import(self, request: web.Request, _: Principal) -> web.Response:
         content = await _file(request)
         check_again(request)
         try:
-            messages, facts = read_conversation(content)[1], read_earlier_facts(content)
+            async with self._whole:
+                messages = (await asyncio.to_thread(read_conversation, content))[1]
+                facts = read_earlier_facts(content)
         except SessionError as error:
             raise _as_api_error(error, 400) from error
         return await self._restore(_new_key(request.match_info["key"]), messages, facts)
