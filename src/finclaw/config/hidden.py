@@ -9,7 +9,7 @@ from finclaw.redaction import is_secret_name
 HIDDEN: Final = "not-shown"
 _ASSIGNED: Final = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.+)", re.DOTALL)
 _PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@?#]*):[^/\s@?#]*@")
-_IN_QUERY: Final = re.compile(r"([?&;#][^=&;#\s]*)=[^&;#\s]*")
+_IN_QUERY: Final = re.compile(r"([?&;#][^=&;#?\s]*)=[^&;#\s]*")
 
 
 def is_reference(value: object) -> bool:

@@ -20,7 +20,7 @@ _FENCE: Final = re.compile(
     r"(?P<lead>[ \t>]{0,60}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?)(?P<marks>`{3,9}|~{3,9})(?P<info>[^`\n]{0,24})$"
 )
 _ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$)")
-_DELIMITERS: Final = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITERS: Final = re.compile(r"[ \t]*+(?:\|[ \t]*+)?:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+(?:\|[ \t]*+)?$")
 _QUOTE: Final = re.compile(r"[ \t]{0,3}>[ \t>]{0,20}")
 _UNIT: Final = re.compile(
     r"!?\[[^\[\]\n]{0,500}\]\([^()\s]{1,2100}(?:[ \t][^()\n]{0,300})?\)"

@@ -46,7 +46,7 @@ class _Reader:
     def complain(self, error: ValidationError) -> None:
         """In the words of whoever follows references, who now hears the setting's name."""
         if self._refused:
-            at = re.search(r"`\$\.(.*)`$", str(error))
+            at = re.search(r"`\$\.([^`]*)`$", str(error))
             self._follow(f"settings.{at[1] if at else ''}", self._refused[-1])
 
 

@@ -76,7 +76,7 @@ _FIGURE: Final = (
     rf"|\b(?P<one>one|an?)\s(?P<after_one>{_FIAT})(?![a-z])"
 )
 _BETWEEN: Final = re.compile(r"\s?[-–~∼]\s?")
-_GAP_BEFORE_UNIT: Final = re.compile(r"\s+(?=[^\W\d])")
+_GAP_BEFORE_UNIT: Final = re.compile(r"(?<!\s)\s++(?=[^\W\d])")
 _ONE_NUMBER: Final = re.compile(r"[\d,]+\.\d+")
 _ONE_UNIT: Final = re.compile(r"[\d.,]+\s?([^\W\d]+)")
 

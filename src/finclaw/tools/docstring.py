@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 _HEADING: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
-_ARGUMENT: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*(?P<text>.*)")
+_ARGUMENT: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*+(?P<text>.*)")
 
 
 class ToolDocstring(Struct, frozen=True):

@@ -45,7 +45,7 @@ _NEGATED_BEHIND: Final = re.compile(
     r"[가-힣\s]{0,6}?(?:지\s?(?:마|말|않|못)|면\s?안|[서선]는?\s?안|선\s?안|지는\s?(?:마|말))"
 )
 _LONGEST_CLAUSE: Final = 500
-_SENTENCE: Final = re.compile(r"[.!?。…\n]+(?=\s|$)|\n")
+_SENTENCE: Final = re.compile(r"[.!?。…](?=\s|$)|\n")
 
 
 def in_plain_letters(text: str) -> str:

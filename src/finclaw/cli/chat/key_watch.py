@@ -6,7 +6,6 @@ character of other keys too, so only one that nothing follows is Esc.
 
 import importlib
 import os
-import re
 import select
 import sys
 from collections.abc import Generator
@@ -29,7 +28,6 @@ _BACKSPACE, _ERASE_LINE, _ERASE_WORD = "c-h", "c-u", "c-w"
 _ESCAPE, _PASTE = "escape", "<bracketed-paste>"
 _REPORTS: Final = ("<cursor-position-response>", "<ignore>")
 """What the terminal itself says."""
-_LAST_WORD: Final = re.compile(r"\S+\s*\Z|\s+\Z")
 
 
 class TypedDraft:
@@ -60,7 +58,8 @@ class TypedDraft:
         elif name == _ERASE_LINE:
             self.text = ""
         elif name == _ERASE_WORD:
-            self.text = _LAST_WORD.sub("", self.text)
+            words = self.text.split()
+            self.text = self.text[: self.text.rindex(words[-1])] if words else ""
         else:
             self.waiting.append(key)
         return None

@@ -5,6 +5,7 @@ tag characters that no text needs; those of the text itself are left out.
 """
 
 import re
+from bisect import bisect_right
 from typing import Final
 
 from finclaw.cli.formatting import clean
@@ -27,7 +28,6 @@ _MARKS: Final = re.compile("[\U000e0041-\U000e005a]")
 _SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
 _PARAGRAPH: Final = re.compile(r"\n\n(?=[^\W\d_])")
 _FENCE: Final = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
-_TABLE_END: Final = re.compile(r"(?:^|\n)[ \t]*\|[^\n]*(?:\n[ \t]*\|[^\n]*)*\n?\Z")
 
 
 def clean_text(text: str) -> str:
@@ -56,15 +56,24 @@ class GrowingMarkdown:
             self._source = text[:end]
         if is_final:
             return self._shown
-        return (self._shown + set_markdown(_TABLE_END.sub("", text[end:]), styled=self._styled)).rstrip()
+        return (self._shown + set_markdown(_without_last_table(text[end:]), styled=self._styled)).rstrip()
 
 
 def _find_settled(text: str, start: int) -> int:
     """Where the last paragraph begins whose first word nothing above it can change; `start`: if there is none."""
+    fences = [each.end() for each in _FENCE.finditer(text, start)]
     for found in reversed([*_PARAGRAPH.finditer(text, start)]):
-        if len(_FENCE.findall(text, start, found.end())) % 2 == 0:
+        if bisect_right(fences, found.end()) % 2 == 0:
             return found.end()
     return start
+
+
+def _without_last_table(text: str) -> str:
+    lines = text.removesuffix("\n").split("\n")
+    count = len(lines)
+    while count and lines[count - 1].lstrip(" \t").startswith("|"):
+        count -= 1
+    return text if count == len(lines) else "\n".join(lines[:count])
 
 
 def set_markdown(text: str, *, styled: bool) -> str:

@@ -40,7 +40,7 @@ LONGEST_HEADLINE: Final = 100
 LONGEST_HEADLINE_PAGE: Final = 4_096
 """Bytes in which the title of a page is looked for."""
 
-_TITLE: Final = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 
 _BY_STATUS: Final[Mapping[int, type[ProviderError]]] = {
     401: AuthFailed,

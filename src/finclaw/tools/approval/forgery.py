@@ -16,7 +16,8 @@ _COMMAND: Final = re.compile(
     re.IGNORECASE,
 )
 _TITLE: Final = re.compile(
-    r"^[\s>*_#`]*(?:" + "|".join(map(re.escape, TITLES)) + r")[\s*_`]*$", re.IGNORECASE | re.MULTILINE
+    r"^(?:[^\S\n]|[>*_#`])*+(?:" + "|".join(map(re.escape, TITLES)) + r")(?:[^\S\n]|[*_`])*+$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _UNSEEN: Final = (
     r"[*_~`\u00ad\u0300-\u036f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"

@@ -8,7 +8,7 @@ ControlToken = Literal["NO_REPLY", "SILENT_REPLY", "HEARTBEAT_OK", "NEED_INPUT",
 
 CONTROL_TOKENS: Final[tuple[ControlToken, ...]] = get_args(ControlToken)
 
-_ANY: Final = rf"<{{2,}}({'|'.join(CONTROL_TOKENS)})>{{2,}}"
+_ANY: Final = rf"(?<!<)<{{2,}}+({'|'.join(CONTROL_TOKENS)})>{{2,}}+"
 
 
 def neutralize_control_tokens(text: str) -> str:
