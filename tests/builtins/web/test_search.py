@@ -105,6 +105,7 @@ async def test_without_any_nobody_is_asked_and_it_says_how_to_get_one(site: Site
         ("200 OK", "<html>captcha</html>", "no list of results"),
         ("200 OK", '{"error": {"code": "rate_limited"}}', "no list of results"),
         ("200 OK", '{"hits": []}', "no list of results"),
+        ("200 OK", '{"x": ' + "[" * 100_000, "no list of results"),
         ("200 OK", '{"results": [{"url": "https://x.example", "tit', "no list of results"),
         ("401 Unauthorized", '{"detail": {"error": "bad key"}}', "refused the key"),
         ("429 Too Many Requests", "", "asked too often"),

@@ -194,7 +194,7 @@ class SearchServices:
             raise SearchFailed(_describe_status(reply))
         try:
             return json.decode(reply.body, type=kind)
-        except (DecodeError, UnicodeDecodeError) as error:
+        except (DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SearchFailed("it answered what is no list of results") from error
 
 
