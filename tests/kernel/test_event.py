@@ -93,6 +93,7 @@ NAMES = [
     "session:lock:release",
     "session:lock:stale",
     "session:repair",
+    "store:health",
     "stream:done",
     "stream:error",
     "stream:message_complete",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.finance.sources.documents import KEYS
 from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, settings_for
 
 from finclaw.demo.listings import DEMO_LISTINGS
@@ -19,6 +20,19 @@ from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock
 
 BASE: Final = "http://127.0.0.1:9"
+CASES: Final = [
+    ("naver", "005930"),
+    ("naver", "KOSPI"),
+    ("naver", "USD/KRW"),
+    ("yahoo", "AAPL"),
+    ("yahoo", "005930"),
+    ("upbit", "BTC-KRW"),
+    ("bithumb", "BTC-KRW"),
+    ("coinbase", "BTC-USD"),
+    ("kraken", "BTC-USD"),
+]
+KEYED: Final = [("kis", "005930"), ("toss", "005930"), ("finnhub", "AAPL"), ("alpaca", "AAPL")]
+"""Sources that want a key. Each stands first in its chain, so that its fault is met."""
 
 
 def _index(symbol: str, name: str) -> Instrument:
@@ -57,6 +71,11 @@ class Bench:
 
     async def quote(self, symbol: str, **settings: Any) -> Quote:
         return await quote_of(self.open(**settings), symbol)
+
+
+def open_keyed(state: Path, vendors: Vendors, vendor: str, **settings: Any) -> ChainedMarketData:
+    keys = {name: key for name, key in KEYS.items() if name.startswith(f"{vendor}.")}
+    return Bench(state, vendors=vendors).open(keys=keys, **settings)
 
 
 async def quote_of(data: ChainedMarketData, symbol: str) -> Quote:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
-from tests.finance.sources.bench import Bench
-from tests.finance.sources.test_faults import CASES, KEYED, open_keyed
+from tests.finance.sources.bench import CASES, KEYED, Bench, open_keyed
 from tests.finance.sources.vendors import Fault, Reply, Vendors, load_fixture
 from tests.machine import examples
 

@@ -3,24 +3,20 @@
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from tests.finance.sources.bench import BASE, INSTRUMENTS, Bench
+from tests.finance.sources.bench import CASES, KEYED, Bench, open_keyed
 from tests.finance.sources.documents import KEYS
 from tests.finance.sources.faults import FAULTS
-from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, settings_for
+from tests.finance.sources.vendors import Vendors
 
-from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.market import Quote
-from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.settings import DEFAULT_CHAINS, MarketDataSettings
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.registry import MIGRATIONS, make_sources, open_market_data
-from finclaw.storage.sqlite.extension import ExtensionDatabase
-from finclaw.testing import FakeClock
+from finclaw.finance.sources.registry import make_sources
 
 TRUE: Final = {
     "005930": {(100_500, 102_000), (100_600, 102_000)},
@@ -34,17 +30,6 @@ TRUE: Final = {
     "BTC-USD": {(Decimal("100210.55"), Decimal("99480.1")), (Decimal(100_215), Decimal(99_490))},
 }
 """Price and previous close as one vendor or the other has them in the fixtures."""
-CASES: Final = [
-    ("naver", "005930"),
-    ("naver", "KOSPI"),
-    ("naver", "USD/KRW"),
-    ("yahoo", "AAPL"),
-    ("yahoo", "005930"),
-    ("upbit", "BTC-KRW"),
-    ("bithumb", "BTC-KRW"),
-    ("coinbase", "BTC-USD"),
-    ("kraken", "BTC-USD"),
-]
 BARS: Final = [(vendor, symbol) for vendor, symbol in CASES if symbol not in ("KOSPI", "USD/KRW")]
 CLOSES: Final = {
     "005930": {98_000, 98_700, 99_100, 99_900, 100_400, 101_100, 100_900, 101_500, 102_000, 100_500, 100_600},
@@ -57,22 +42,10 @@ BELIEVABLE: Final = ("zeros", "NaN as text", "nulls", "future", "wrong currency"
 FIXINGS: Final = {Decimal("1402.31"), Decimal("1402.308403")}
 
 
-KEYED: Final = [("kis", "005930"), ("toss", "005930"), ("finnhub", "AAPL"), ("alpaca", "AAPL")]
-"""Sources that want a key. Each stands first in its chain, so that its fault is met."""
-
-
 def test_every_source_is_in_the_table() -> None:
     settings = MarketDataSettings(keys=KEYS)
     priced = {each for key in DEFAULT_CHAINS if key.endswith(".quote") for each in settings.chain(key)}
     assert set(make_sources()) & priced == {vendor for vendor, _ in (*CASES, *KEYED)}
-
-
-def open_keyed(state: Path, vendors: Vendors, vendor: str, **settings: Any) -> ChainedMarketData:
-    keys = {name: key for name, key in KEYS.items() if name.startswith(f"{vendor}.")}
-    made = settings_for(BASE, keys=keys, **settings)
-    database = ExtensionDatabase(state, "finance", MIGRATIONS, threaded=False)
-    fetcher = VendorFetcher(vendors)
-    return open_market_data(made, fetcher, database, FakeClock(NOW), TableCalendar(), INSTRUMENTS.get)
 
 
 @pytest.mark.parametrize(("vendor", "symbol"), KEYED)
