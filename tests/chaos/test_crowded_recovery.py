@@ -36,6 +36,7 @@ MODES: tuple[WaitingMode, ...] = get_args(WaitingMode)
 MOST_OPEN = 30
 RECOVERS_WITHIN = 120.0
 """Seconds of virtual time after the last kill in which everything must have ended."""
+WITHDRAWN = "its answer was withdrawn"
 NUMBER = re.compile(r"\bn=(\d+)")
 
 
@@ -161,21 +162,19 @@ class Crowd:
                 faults.append(f"{inbound_id} has two answers")
             if any(not each.unit.doubts for each in answers[1:]):
                 faults.append(f"the answer to {inbound_id} was sent again without a mark")
-        faults += [
-            f"{name} is answered, and nobody saw it ({ends[name].delivery}, {ends[name].outcome})"
-            for name in self._find_unseen(ends, shown)
-        ]
+        faults += [f"{name} is answered, and nobody saw it" for name in self._find_unseen(ends, shown)]
         faults += [f"{name} failed after {ends[name].attempts} attempts" for name in self._find_blamed(ends)]
         return faults + self._find_disorder(shown)
 
     @staticmethod
     def _find_unseen(ends: dict[str, InboundRecord], shown: dict[str, list[Sent]]) -> list[str]:
-        """A stop or an edit may withdraw an answer that is on its way; its outcome says so."""
+        """Answers that nobody saw, but for those of which the outcome says that a stop withdrew them."""
         return [
             name
             for name, record in ends.items()
             if record.outcome is not None and record.outcome.kind == "answered" and record.outcome.reply
-            if name not in shown and record.delivery != "none"
+            # The items of an answer belong to the message whose turn it was, which bears the turn's number.
+            if f"m{(record.outcome.turn_id or name)[1:]}" not in shown and WITHDRAWN not in record.outcome.reason
         ]
 
     @staticmethod
