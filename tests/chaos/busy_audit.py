@@ -20,7 +20,7 @@ STOPS: Final = frozenset({"/stop", "stop", "중지"})
 """What people write here to stop an answer."""
 
 _NAMED: Final = re.compile(r"<([\d+]+) |of ([\d+]+)\.|([\d+]+)>")
-_NAMES_ANOTHER: Final = re.compile(r"answered with message (\S+)")
+_NAMES_ANOTHER: Final = re.compile(r"answered with message ([^\s;]+)(?:; its answer was withdrawn: .+)?")
 _SETTLED: Final = frozenset({"sent", "dead", "superseded", "expired"})
 _LEFT_OUT: Final = "messages of mine were left out"
 
