@@ -168,24 +168,26 @@ class LocalEngine:
         return not self._tasks
 
     def describe_waits(self) -> list[str]:
-        """Of each session with waiting messages its first, and what that one does; empty while a turn runs."""
-        if self._pipeline.has_turn:
-            return []
+        """Of each session its first message, and what that one waits for; empty while any message makes progress."""
         queues: dict[str, list[Accepted]] = {}
         for accepted in self._open.values():
+            if self._is_at_work(accepted):
+                return []
             queues.setdefault(accepted.session, []).append(accepted)
-        is_held = not self._pipeline.isolation.is_open
-        return [self._describe_wait(session, queue) for session, queue in queues.items() if is_held or len(queue) > 1]
+        return [self._describe_wait(session, queue) for session, queue in queues.items()]
+
+    def _is_at_work(self, accepted: Accepted) -> bool:
+        """Whether it runs its turn, or one of its stages other than the wait for its lane."""
+        run = self._pipeline.find_run(accepted.id)
+        if run is None or not run.isolation.is_inside:
+            return run is not None and run.log is not None
+        is_waiting = run.journal.running == "dispatch" and self._lanes.position(accepted.session, accepted.ticket) > 0
+        return not is_waiting
 
     def _describe_wait(self, session: str, queue: Sequence[Accepted]) -> str:
         first = min(queue, key=lambda each: each.ticket)
         run = self._pipeline.find_run(first.id)
-        if run is None:
-            state = "waits to enter the pipeline"
-        elif run.isolation.is_inside:
-            state = f"is in stage {run.journal.running or 'none'}"
-        else:
-            state = "waits for its turn"
+        state = "waits to enter the pipeline" if run is None else "waits for its turn"
         return f"{session}: message {first.id} {state}, {len(queue) - 1} behind it"
 
     def give_up_exclusivity(self) -> None:

@@ -203,11 +203,6 @@ class Pipeline:
         """The run of a message that is in the pipeline."""
         return self._runs.get(inbound_id)
 
-    @property
-    def has_turn(self) -> bool:
-        """Whether a turn has begun and not ended."""
-        return any(run.log is not None for run in self._runs.values())
-
     async def give_up(self, accepted: Accepted, which: Fate, reason: str, *, fold: bool) -> Outcome:
         """End a message that is not tried (again): its sender is told. `fold`: what its turn has done is kept.
 

@@ -1,4 +1,4 @@
-"""A watchdog of the queues: it breaks a deadlock between messages that wait for each other.
+"""A watchdog that breaks a deadlock between messages that wait for each other.
 
 No order of events is known to cause one. If one exists all the same, exclusivity is the wait that can be given up: a
 message that should have run alone then runs beside others.
@@ -13,7 +13,7 @@ from finclaw.kernel.port import Clock
 log = logging.getLogger(__name__)
 
 PATIENCE: Final = 60.0
-"""Seconds in which messages wait, no turn runs and no message ends, before that counts as a deadlock."""
+"""Seconds in which messages wait and none makes progress, before that counts as a deadlock."""
 INTERVAL: Final = 15.0
 SHOWN: Final = 20
 """Lines of the wait graph that are logged."""
@@ -31,11 +31,11 @@ class Queues(Protocol):
     def is_empty(self) -> bool: ...
 
     def describe_waits(self) -> list[str]:
-        """The wait graph, a line for each message that others wait for; empty while a turn runs or nobody waits."""
+        """The wait graph, a line for each session; empty while any message makes progress."""
         ...
 
     def give_up_exclusivity(self) -> None:
-        """Let everybody run who waits for a message that has to run alone, and that message too."""
+        """Turn all exclusive holds into shared ones."""
         ...
 
 
@@ -77,7 +77,7 @@ class DeadlockWatchdog:
         hidden = len(waits) - SHOWN
         graph = [*waits[:SHOWN], f"and {hidden} more"] if hidden > 0 else waits
         log.error(
-            "messages have waited for %.0f s although no turn runs, so none runs alone any more; the queues are:\n  %s",
+            "no message has made progress for %.0f s; exclusive recovery is disabled; wait graph:\n  %s",
             PATIENCE,
             "\n  ".join(graph),
         )

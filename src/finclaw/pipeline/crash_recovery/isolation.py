@@ -32,14 +32,14 @@ class CrashIsolation:
         return Entry(self)
 
     def one_at_a_time(self) -> "Entry":
-        """A shared entry of one of the messages of which only one may be inside."""
+        """Return a shared entry that also holds the mutex of suspected messages."""
         return OneAtATimeEntry(self, self._suspects)
 
     def exclusive(self) -> "Entry":
         return ExclusiveEntry(self)
 
     def give_up_exclusivity(self) -> None:
-        """Let everybody in at once. Those that hold the lock alone, or wait to, are shared from now on."""
+        """Turn all exclusive holds into shared ones, also of messages that still wait for theirs."""
         for entry in self._exclusive:
             entry.is_exclusive = False
         self._exclusive.clear()
