@@ -113,11 +113,11 @@ async def test_a_command_with_a_long_tail_costs_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "text"), [("AAPL ", "at most 2,000 characters"), ("삼성전자 ", "2,000자까지")], ids=["en", "ko"]
+    ("command", "text"), [("/price", "at most 2,000 characters"), ("/시세", "2,000자까지")], ids=["en", "ko"]
 )
-async def test_a_command_with_too_long_arguments_says_so(tmp_path: Path, word: str, text: str) -> None:
+async def test_a_command_with_too_long_arguments_says_so(tmp_path: Path, command: str, text: str) -> None:
     async with gateway(tmp_path, None) as client:
-        _, ended = await client.cost_of("/price " + word * 500)
+        _, ended = await client.cost_of(command + " AAPL" * 500)
         assert (ended["outcome"], text in ended["reply"]) == ("refused", True), ended
 
 
