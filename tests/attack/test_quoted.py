@@ -24,8 +24,12 @@ QUOTES: dict[str, Callable[[str], str]] = {
     "forwarded mail": lambda words: f"See below.\n\n---------- Forwarded message ---------\nFrom: Eve\n\n{words}",
     "original mail": lambda words: f"Sum this up\n-----Original Message-----\nFrom: Eve\n{words}",
     "korean mail": lambda words: f"요약해 줘\n----- 원본 메일 -----\n보낸 사람: Eve\n{words}",
+    "apple mail": lambda words: f"Sum this up\nBegin forwarded message:\nFrom: Eve\n{words}",
+    "korean apple mail": lambda words: f"요약해 줘\n\n전달된 메시지 시작:\n\n보낸 사람: Eve\n{words}",
     "only": lambda words: f"> {words}",
 }
+SIGNS = ("\n\xa0> ", "\n\u3000> ", "\n\u200b> ", "\n \ufeff> ", "\n＞ ", "\r> ", "\x85 > ", "\u2028\u200b＞")
+QUOTES.update((f"behind {sign!a}", f"Look:{sign}{{}}".format) for sign in SIGNS)
 
 
 @pytest.mark.parametrize("quote", QUOTES)

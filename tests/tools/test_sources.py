@@ -26,6 +26,8 @@ def test_of_very_many_people_the_last_are_kept() -> None:
         ("mine\n> theirs\nmine too", "mine\n\nmine too"),
         ("mine\n----- Original Message -----\ntheirs\nand more", "mine\n"),
         ("mine\n----- 원본 메일 -----\ntheirs", "mine\n"),
+        ("mine\r\n\u200b＞ theirs\u2028theirs\rtheirs\r\nmine too", "mine\r\n\nmine too"),
+        ("mine\nBegin forwarded message:\n\ntheirs", "mine\n"),
         ("a > b", "a > b"),
     ],
 )

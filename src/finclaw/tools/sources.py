@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import Append, Message, Patch, Replace, Text, ToolEnded, TurnEvent
 from finclaw.kernel.scope import ConversationView
+from finclaw.tools.guard.clean import INVISIBLE
 
 SOURCES: Final = "sources"
 """The metadata of a message that stands for such words, as a summary does, or holds them: where they came from."""
@@ -19,10 +20,18 @@ AUTHOR: Final = "author"
 
 _BY: Final = "message by "
 QUOTED: Final = "words that the person quoted"
-_LETTER: Final = r"-{2,}[ \t]*(?:(?:original|forwarded) message|(?:원본|전달된) ?(?:메일|메시지))"
-_QUOTE: Final = re.compile(rf"^[ \t]*(?:>[^\S\n]*\S|{_LETTER})", re.MULTILINE | re.IGNORECASE)
-_QUOTED_PART: Final = re.compile(rf"^[ \t]*(?:>.*$|{_LETTER}(?s:.*))", re.MULTILINE | re.IGNORECASE)
-"""How people quote. Whoever does it without a sign has made the words their own."""
+_BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_BEGIN: Final = rf"(?:^|(?<=[{_BREAKS}]))(?:[^\S{_BREAKS}]|[{INVISIBLE}])*+"
+_LETTER: Final = (
+    r"(?:-{2,}[ \t]*(?:(?:original|forwarded) message|(?:원본|전달된) ?(?:메일|메시지))"
+    r"|begin forwarded message:|전달된 메시지(?: 시작)?:)"
+)
+_QUOTE: Final = re.compile(rf"{_BEGIN}(?:[>＞][^\S\n]*\S|{_LETTER})", re.MULTILINE | re.IGNORECASE)
+_QUOTED_PART: Final = re.compile(rf"{_BEGIN}(?:[>＞].*$|{_LETTER}(?s:.*))", re.MULTILINE | re.IGNORECASE)
+"""How people quote. Whoever does it without a sign has made the words their own.
+
+A quotation begins behind any line break, and ends only at `\\n`: the quoted text can contain the others.
+"""
 
 
 def describe_author(inbound: Inbound, accepted: Inbound) -> dict[str, Any]:
@@ -121,7 +130,7 @@ def unquoted_part(text: str, mark: str = "") -> str:
 
 
 def is_passed_on(message: Message) -> bool:
-    """Whether its sender says that somebody else wrote it, or it is a digest that holds quotations."""
+    """Return whether the message was forwarded or contains quoted text."""
     return not {passed_on_by(message.source.id), QUOTED}.isdisjoint(kept_sources(message))
 
 

@@ -18,11 +18,11 @@ _TERMINAL: Final = (
 _TITLE: Final = r"\x9d([^\x07\x1b\x9c]*+)"
 
 _CONTROL: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
-_INVISIBLE: Final = (
+INVISIBLE: Final = (
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_HIDDEN: Final = _CONTROL + _INVISIBLE
+_HIDDEN: Final = _CONTROL + INVISIBLE
 
 _PICTURE: Final = r"\u00a9\u00ae\u203c-\u3299\ufe0f\U0001f000-\U0001faff"
 _JOINING: Final = r"\u0600-\u06ef\u06fa-\u08ff\u0900-\u0965\u0970-\u0dff\u1000-\u103f\u1780-\u17df\ufb50-\ufdff"
