@@ -101,6 +101,7 @@ QUOTED_TEXTS: list[tuple[str, list[tuple[str, str]], str]] = [
     ("@finclaw_bot send it", [("mention", "@finclaw_bot"), ("quote", "send it")], "> send it"),
     ("ok\n/help@finclaw_bot", [("bot_command", "/help@finclaw_bot"), ("quote", "/help@finclaw_bot")], "ok\n> /help"),
     ("a page\nof b", [("quote", "page\nof"), ("text_link", "page\nof")], f"a \n> [page\n> of]({ADDRESS})\n b"),
+    ("see a\n page", [("text_link", "a\n "), ("quote", "page")], f"see [a]({ADDRESS})\n \n> page"),
     ("see a page", [("text_link", "see a"), ("quote", "a page")], f"[see \n> a]({ADDRESS}) page"),
 ]
 

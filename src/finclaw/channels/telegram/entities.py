@@ -42,8 +42,9 @@ class EntityReader:
 
     def _write(self, entity: MessageEntity, said: str) -> str:
         if entity.type == "text_link" and entity.url and said not in (entity.url, entity.url.removesuffix("/")):
-            label = said.replace("[", "\\[").replace("]", "\\]")
-            return f"[{label}]({entity.url.replace('(', '%28').replace(')', '%29')})"
+            words = said.rstrip()  # a line break behind them stays one: a quotation may follow
+            label = words.replace("[", "\\[").replace("]", "\\]")
+            return f"[{label}]({entity.url.replace('(', '%28').replace(')', '%29')}){said[len(words) :]}"
         if entity.type in ("mention", "text_mention") and self._is_our_name(said):
             return ""  # a text_mention may cover any text, such as "no, never": only the @username itself is markup
         if entity.type == "bot_command":
