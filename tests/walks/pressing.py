@@ -41,7 +41,7 @@ def buttons(sent: Sent) -> tuple[ActionButton, ...]:
 
 
 async def press(gateway: Gateway, card: Sent, which: int, sender: str = "ada", **fields: Any) -> str:
-    """What whoever presses it is answered."""
+    """Return the reply to the button press."""
     pressed = Inbound(
         text=buttons(card)[which].command,
         kind="action",

@@ -237,10 +237,7 @@ def input_message(inbound: Inbound, accepted: Inbound, options: TurnOptions, now
 
 
 def left_out_note(kept: LeftOut, turn_input: Message, now: datetime) -> Message:
-    """Return the note that tells a turn of its sender's messages that were left out, with the sources of their texts.
-
-    It is in the sender's name.
-    """
+    """Return a note that summarizes the sender's dropped messages, attributed to the sender."""
     text = Text(neutralize_control_tokens(kept.tell()))
     metadata = {**turn_input.metadata, SOURCES: list(kept.sources), LEFT_OUT: len(kept.ids)}
     return Message(new_id(), "user", (text,), turn_input.source, now, metadata)

@@ -34,7 +34,7 @@ _OTHER_AUTHOR: Final = (
 )  # fmt: skip
 """Fields of a message that its sender did not write. Bot API servers before 7.0 have no `forward_origin`."""
 _TELEGRAM: Final = 777000
-"""The user in whose name Telegram copies the posts of a channel into the group that is linked with it."""
+"""Telegram's service account, which forwards posts of a linked channel."""
 
 
 class UpdateReader:

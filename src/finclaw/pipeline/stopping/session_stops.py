@@ -129,7 +129,7 @@ def _is_meant(accepted: Accepted, request: StopRequest) -> bool:
 
 
 def _is_asked_by(inbound: Inbound, request: StopRequest) -> bool:
-    """Whether whoever wrote the message asks for the stop; an operator may ask for everybody."""
+    """Return whether the message belongs to the sender who requested the stop."""
     asked_by = request.sender or request.asked_by
     return asked_by is None or sender_of(inbound) == asked_by
 
