@@ -267,3 +267,29 @@ async def test_slow_turn_of_an_exclusive_message_is_no_deadlock(house: House, ca
         assert len(gateway.provider.requests) == 1
         assert [each.kind for each in await finished] == ["answered"] * 2
     assert "wait graph" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "forwarded", "seconds"),
+    [
+        ("/stop", False, 0),
+        ("@finclaw /stop", False, 0),
+        ("@finclaw, /stop", False, 0),
+        ("/verbose on /stop", False, 0),
+        ("/stop", True, 60),
+        ("stop", True, 60),
+    ],
+)
+@in_virtual_time
+async def test_only_a_stop_that_the_person_typed_enters_beside_an_exclusive_message(
+    house: House, text: str, forwarded: bool, seconds: int
+) -> None:
+    left = await after_crashes(house, MOST, 1)
+    async with house.open(reply(delay(60.0), "late"), "ok", "forwarded") as gateway:
+        await house.clock.sleep(5)
+        begun = house.clock.monotonic()
+        stop = await gateway.channel.write(text, conversation="c0", sender="ada", forwarded=forwarded)
+        outcome = await gateway.outcome(stop)
+        took = house.clock.monotonic() - begun
+        assert (outcome.kind, seconds - 10 < took < seconds + 1) == ("answered" if forwarded else "command", True)
+        assert (await gateway.outcome(left[1])).kind == "answered"

@@ -108,9 +108,9 @@ class Commands:
             return True
         return line.startswith(self._prefix) or self.registry.parse(line, self._prefix) is not None
 
-    def is_stop(self, line: str) -> bool:
-        """Whether this line stops what runs: it waits for nothing, and a full conversation takes it."""
-        parsed = self.registry.parse(line, self._prefix)
+    def is_stop(self, inbound: Inbound) -> bool:
+        """Whether this message stops what runs: it waits for nothing, and a full conversation takes it."""
+        parsed = self._parse_accepted(inbound) if is_typed(inbound) else None
         command = None if parsed is None else self.registry.get(parsed.name)
         return command is not None and command.name == STOP
 
@@ -127,7 +127,7 @@ class Commands:
         `as_accepted` is the message and its sender before any layer saw them, for commands that decide.
         `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
-        start, inbound = self._find_start(message), message.inbound
+        start, inbound = self._find_start(message.content, message.inbound), message.inbound
         if not is_typed(inbound):
             return message
         if start is None and self.registry.parse(message.content, self._prefix) is None:
@@ -154,9 +154,8 @@ class Commands:
             scope = replace(scope, inbound=message.inbound)
         return message, scope
 
-    def _find_start(self, message: NormalMessage) -> int | None:
+    def _find_start(self, content: str, inbound: Inbound) -> int | None:
         """Where the prefix is: in front, or behind mentions. None: it is not there, so this is no command."""
-        content, inbound = message.content, message.inbound
         if content.startswith(self._prefix):
             found = _TAGS.match(inbound.text)
         elif content.startswith("@") and (inbound.mentions_us or inbound.chat_type == "direct"):
@@ -208,7 +207,7 @@ class Commands:
         shown = f"{self._prefix}{command.name}"
         if getattr(command, "decides", False):
             message, sender = as_accepted()
-            if self._parse_accepted(message) != parsed:
+            if self._parse_accepted(message.inbound) != parsed:
                 log.warning("a message layer made a %s of another message; it was dropped", shown)
                 raise skip(f"{shown} is not what the person wrote")
             inbound = replace(message.inbound, language=scope.inbound.language)
@@ -226,11 +225,12 @@ class Commands:
         reply = await self._execute(parsed, shown, message, scope)
         raise _halt(message, reply, "command", f"answered by {shown}")
 
-    def _parse_accepted(self, message: NormalMessage) -> ParsedCommand | None:
+    def _parse_accepted(self, inbound: Inbound) -> ParsedCommand | None:
         """The command in a message as it was accepted, with mentions and directives in front of it."""
-        start, text = self._find_start(message), message.inbound.text
+        content, text = tidy(inbound.text), inbound.text
+        start = self._find_start(content, inbound)
         if start is None:
-            return self.registry.parse(message.content, self._prefix)
+            return self.registry.parse(content, self._prefix)
         line = self._directives.parse(text, start)
         return self.registry.parse(tidy(text[start if line is None else line.rest :]), self._prefix)
 

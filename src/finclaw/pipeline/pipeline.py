@@ -39,7 +39,7 @@ from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.languages import ReplyLanguages
 from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.normalize import normalize, tidy
+from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.waiting_limit import WaitingLimit
@@ -110,7 +110,7 @@ class Pipeline:
 
     def is_stop(self, inbound: Inbound) -> bool:
         """Whether it asks to stop what runs, by a command or a word."""
-        return inbound.kind in ("message", "action") and self._stages.commands.is_stop(tidy(inbound.text))
+        return inbound.kind in ("message", "action") and self._stages.commands.is_stop(inbound)
 
     def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
         """For a message that will come to its turn at once if its session is idle: its claim needs no commit then.
