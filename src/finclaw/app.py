@@ -257,8 +257,12 @@ class App(RecordService):
 
     def clear_queue(self, session: str) -> int:
         """Stop what waits in a session, and not what runs; each sender is told. Gives how many."""
-        waiting = [each.inbound_id for each in self.queue(session) if each.state == "waiting"]
-        return sum(self.stop_message(each, "taken out of the line") for each in waiting)
+        find_run = self.pipeline.find_run  # none: it waits to enter the pipeline
+        return sum(
+            self.stop_message(each.inbound_id, "taken out of the line")
+            for each in self.queue(session)
+            if each.state == "waiting" or (each.state == "running" and find_run(each.inbound_id) is None)
+        )
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""

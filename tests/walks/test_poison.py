@@ -293,3 +293,15 @@ async def test_only_a_stop_that_the_person_typed_enters_beside_an_exclusive_mess
         took = house.clock.monotonic() - begun
         assert (outcome.kind, seconds - 10 < took < seconds + 1) == ("answered" if forwarded else "command", True)
         assert (await gateway.outcome(left[1])).kind == "answered"
+
+
+@in_virtual_time
+async def test_message_that_waits_for_an_exclusive_one_can_be_stopped(house: House) -> None:
+    _, *waiting = left = await after_crashes(house, MOST, 1, 0)
+    async with house.open(reply(delay(60.0), "alone")) as gateway:
+        await house.clock.sleep(5)
+        assert gateway.app.stop_message(waiting[0].id)
+        assert not gateway.app.stop_message(waiting[0].id), "it is stopped already"
+        assert [gateway.app.clear_queue(each.session) for each in waiting] == [0, 1]
+        assert [each.kind for each in await ends(gateway, left)] == ["answered", "stopped", "stopped"]
+        assert gateway.said.count(notice("stopped", Inbound(text="m1")).text) == 2

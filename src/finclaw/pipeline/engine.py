@@ -9,7 +9,7 @@ from typing import Final
 from finclaw.diagnostics.log import log_ids
 from finclaw.kernel.event import Emit, MessageAccepted
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.record import Accepted, StopMark
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.crash_recovery.deadlock import DeadlockWatchdog
 from finclaw.pipeline.pipeline import Pipeline
@@ -101,7 +101,11 @@ class LocalEngine:
     def stop_message(self, inbound_id: str, reason: str) -> bool:
         """Stop a message, with the turn that it has joined. False: as in `Pipeline.stop`."""
         host = self.find_host(inbound_id)
-        stopped = self._pipeline.stop(inbound_id, reason, told=host != inbound_id)
+        mark = StopMark(reason, told=host != inbound_id)
+        if inbound_id in self._open and self._pipeline.find_run(inbound_id) is None:
+            stopped = self._pipeline.stop_on_arrival(inbound_id, mark)
+        else:
+            stopped = self._pipeline.stop(inbound_id, reason, told=mark.told)
         return self._pipeline.stop(host, reason) if host != inbound_id else stopped
 
     async def suspend(self, inbound_id: str) -> Accepted | None:

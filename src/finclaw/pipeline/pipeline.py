@@ -195,9 +195,9 @@ class Pipeline:
             return False
         return run.stoppable.stop(reason, by_person=by == "person", told=told)
 
-    def stop_on_arrival(self, inbound_id: str, mark: StopMark) -> None:
-        """Stop a message as soon as it is handled: one that a crash left may have to wait before that."""
-        self._arrivals[inbound_id] = mark
+    def stop_on_arrival(self, inbound_id: str, mark: StopMark) -> bool:
+        """Stop a message as soon as it is handled: it may have to wait before that. False: it is stopped already."""
+        return self._arrivals.setdefault(inbound_id, mark) is mark
 
     def find_run(self, inbound_id: str) -> MessageRun | None:
         """The run of a message that is in the pipeline."""
