@@ -50,7 +50,11 @@ Language = Literal["ko", "en"]
 _HANGUL: Final = re.compile("[ㄱ-ㆎ가-힣]")
 _LATIN_WORD: Final = re.compile("[A-Za-z]+")
 _SPOKEN_WORD: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2,}")
-_ADDRESS: Final = re.compile(r"https?://\S+")
+_WORDLESS: Final = re.compile(
+    r"https?://\S+|(?<!\w)@\w+|(?<![a-z0-9.-])[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?:/\S*)?|\bok(?:ay)?\b",
+    re.I | re.A,
+)
+"""Addresses, mentions, and what is written in every language."""
 
 LOOKED_AT: Final = 2_000
 """Characters. Whoever writes more has shown their language by then."""
@@ -65,8 +69,8 @@ def language_of(text: str, tag: str = "") -> Language:
 
 
 def find_language(text: str) -> Language | None:
-    """The language that a text has words of; None for tickers, figures, symbols and addresses alone."""
-    words = _ADDRESS.sub(" ", text[:LOOKED_AT])
+    """The language that a text has words of; None for tickers, figures, symbols, mentions and addresses alone."""
+    words = _WORDLESS.sub(" ", text[:LOOKED_AT])
     has_latin = any(not word.isupper() for word in _SPOKEN_WORD.findall(words))
     has_other = not words.isascii() and any(each.isalpha() and not each.isascii() for each in words)
     return _weigh_words(words) if has_latin or has_other else None

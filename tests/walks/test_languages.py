@@ -21,6 +21,7 @@ async def tell_language(args: object, scope: CommandScope) -> CommandReply:
     return CommandReply(scope.language)
 
 
+WORDLESS = ["@finclaw", "www.apple.com", "apple.com/kr", "ok", "> Apple shares fell sharply on Monday"]
 LOOK = BasicCommand(name="look", names={"ko": "보기"}, description="Looks", usage="/look", answer=tell_language)
 
 
@@ -40,7 +41,9 @@ async def test_command_is_answered_in_language_of_last_message(house: House, com
         assert await language_of(gateway, command) == "en"
 
 
-@pytest.mark.parametrize("wordless", ["AAPL 10", "👍", "https://example.com/some/page", "/look", "TSLA?", "forwarded"])
+@pytest.mark.parametrize(
+    "wordless", ["AAPL 10", "👍", "https://example.com/some/page", "/look", "TSLA?", "forwarded", *WORDLESS]
+)
 @in_virtual_time
 async def test_message_without_own_words_does_not_change_the_language(house: House, wordless: str) -> None:
     async with house.open("네.", "네.", commands=[LOOK]) as gateway:
@@ -49,6 +52,17 @@ async def test_message_without_own_words_does_not_change_the_language(house: Hou
         assert await language_of(gateway) == "ko"
     async with house.open(commands=[LOOK]) as gateway:
         assert await language_of(gateway) == "ko", "also after a restart"
+
+
+@pytest.mark.parametrize(
+    ("text", "forwarded"), [("이거 뭐야?\n> Apple shares fell sharply on Monday", False), ("Apple shares fell", True)]
+)
+@in_virtual_time
+async def test_words_of_others_do_not_decide_the_language(house: House, text: str, forwarded: bool) -> None:
+    async with house.open("네.", CUT, commands=[LOOK]) as gateway:
+        await gateway.ask("애플 어때?")
+        assert "끊겼습니다" in str((await gateway.ask(text, forwarded=forwarded)).reply)
+        assert await language_of(gateway) == "ko"
 
 
 @in_virtual_time

@@ -17,6 +17,7 @@ from finclaw.kernel.person import Person, language_for
 from finclaw.kernel.store_port import PersonStore
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.text import Language, find_language, language_of
+from finclaw.tools.sources import unquoted_part
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,9 @@ class ReplyLanguages:
         if inbound.limits is not None or inbound.from_extension is not None:
             return inbound
         person, own = self._persons.find(inbound), self._find_own(inbound.text)
-        if own is not None and not inbound.forwarded:
+        if inbound.forwarded:
+            own = await self._find_last(person) or own
+        elif own is not None:
             self._remember(person, own)
         known = language_for(person, "") if person.language else own or await self._find_last(person)
         if known is None and language_of(inbound.text) == "ko":  # by the names behind a command
@@ -46,8 +49,8 @@ class ReplyLanguages:
         return inbound if language == inbound.reply_language else replace(inbound, language=language)
 
     def _find_own(self, text: str) -> Language | None:
-        """The language of its words. Of a command only a Korean name counts: everybody types Latin ones."""
-        line = _MENTIONS.sub("", text, count=1)
+        """Detect the language of the text. A command counts only if its name is Korean."""
+        line = _MENTIONS.sub("", unquoted_part(text), count=1)
         if not line.startswith(self._prefix):
             return find_language(line)
         return "ko" if find_language(line.partition(" ")[0]) == "ko" else None
