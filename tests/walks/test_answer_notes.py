@@ -110,7 +110,13 @@ async def test_model_reads_its_own_words_and_the_person_all_of_them(house: House
 
 
 @pytest.mark.parametrize(
-    "written", ["It closed at 75,3 (or so)\n(unaudited)", f"half\n\n{CUT}\nmore", f"half\n\n{CUT}"]
+    "written",
+    [
+        "It closed at 75,3 (or so)\n(unaudited)",
+        f"half\n\n{CUT}\nmore",
+        f"half\n\n{CUT}",
+        "It\n(was closed)\n\n(closed)",
+    ],
 )
 @in_virtual_time
 async def test_only_what_the_model_did_not_write_is_a_note(house: House, written: str) -> None:

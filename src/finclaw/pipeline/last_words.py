@@ -1,6 +1,7 @@
 """The last words of a turn: its conversation keeps what the person saw, and no call without a result."""
 
 from datetime import datetime
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -25,16 +26,19 @@ def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
 
 
 def _split_notes(text: str, written: str) -> tuple[str, str]:
-    """The answer, and the notes at its end: lines in brackets that the model has not written itself.
+    """The answer, and the notes at its end: as many lines in brackets as the model has not written itself.
 
     A model that reads them in its own messages repeats them.
     """
     said = text.rstrip()
-    while (line := said.rpartition("\n")[2]).startswith("(") and line.endswith(")"):
-        if said.count(line) <= written.count(line):
-            break
-        said = said.removesuffix(line).rstrip()
+    for _ in range(_count_last_brackets(text) - _count_last_brackets(written)):
+        said = said.rpartition("\n")[0].rstrip()
     return (said, text[len(said) :]) if said and said != text.rstrip() else (text, "")
+
+
+def _count_last_brackets(text: str) -> int:
+    lines = reversed([line for line in text.split("\n") if line.strip()])
+    return sum(1 for _ in takewhile(lambda line: line.startswith("(") and line.rstrip().endswith(")"), lines))
 
 
 def _last_answer(turn: TurnLog) -> Message | None:
