@@ -1,8 +1,11 @@
 """Notes that the gateway adds to an answer: figures without a source are marked, and no model reads a note again."""
 
+import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from tests.machine import is_quick
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 from tests.walks.tools import PRICE, price_tool
 
@@ -28,7 +31,15 @@ Tesla trades at 312.
 It fell by 5-7% in `AAPL`.
 애플은 현재 217달러입니다.
 시가총액은 약 3조 원입니다.
-현재가는 75800입니다.""".splitlines()
+현재가는 75800입니다.
+코스피 2,650, 나스닥 18,000에 마감했습니다.
+KOSPI 2,650.30 and S&P 5,900 today.
+KOSPI 2600
+In short: `AAPL: $187`
+PER 30배, PBR 1.2배입니다.
+It trades at 95.
+Bitcoin is at 2000.
+It has a market cap of 3T.""".splitlines()
 NO_FIGURES = """\
 The New York market is open.
 1. Stocks 2. Bonds 3. Cash
@@ -37,6 +48,8 @@ The session of 2026-11-18 opens at 09:30 EST. 2026년 11월 19일에는 10시에
 The S&P 500, the Nasdaq 100, the Russell 2000, KOSPI 200 and 코스피 200 are indices.
 삼성전자(005930)와 LG화학(051910)을 말씀하시나요?
 Python 3.11, version 2.0, v1.2.3, AP-10023 and https://a.example/x-999 will do, as in `x = 1_000.5`.
+I am 100% sure: HTTP 404, 365 days, 200-day average, Rule 144, a 401(k), Fortune 500, EMA 200, [card …1111], 02-3774-9000.
+```AAPL 187.20```
 You said $1,500.50 and 20%, that is, 1500.50.""".splitlines()
 
 
@@ -71,6 +84,30 @@ async def test_dates_names_code_and_the_persons_own_figures_are_not(house: House
 async def test_facts_and_texts_of_tools_are_sources(house: House, facts: Any, answer: str, mark: str) -> None:
     async with house.open(call("price", {}), answer, tools=[price_tool(*facts)]) as gateway:
         assert str((await gateway.ask("How much?")).reply).replace(f"\n\n{FIGURE_LINE}", "") == f"{answer}{mark}"
+
+
+@in_virtual_time
+async def test_figures_of_earlier_turns_are_sources(house: House) -> None:
+    answers = call("price", {}), "It is $190.50.", "As I said, $190.50, and 20% of yours.", "And $190.60."
+    async with house.open(*answers, tools=[price_tool()]) as gateway:
+        await gateway.ask("How much? I have 20% of it.")
+        assert (await gateway.ask("Again?")).reply == answers[2]
+        assert (await gateway.ask("Again?")).reply == f"{answers[3]}\n\n{MARK}"
+
+
+@in_virtual_time
+async def test_time_of_day_is_no_source_of_a_price(house: House) -> None:
+    clock = replace(PRICE, source="clock")
+    async with house.open(call("price", {}), "It is $999.", tools=[price_tool(clock)]) as gateway:
+        assert ENGLISH in str((await gateway.ask("How much?")).reply)
+
+
+@in_virtual_time
+async def test_many_figures_of_a_person_are_searched_in_bounded_time(house: House) -> None:
+    async with house.open("It is $999.") as gateway:
+        began = time.process_time()
+        assert ENGLISH in str((await gateway.ask("1 " * 99_000)).reply)
+        assert is_quick(time.process_time() - began, 0.7)
 
 
 @pytest.mark.parametrize("rest", ["And that is all.", ""])

@@ -25,6 +25,8 @@ FALLBACK: Final = "fallback_note"
 COMPACTION: Final = "compaction_note"
 """Keys under which a turn's result carries its lines. A summary carries the second too: whether the person knew of a
 compaction before that turn."""
+UNSOURCED: Final = "unsourced_figures"
+"""Key of a turn's result: its text has figures without a source."""
 
 
 class AnswerNotes:
@@ -44,6 +46,8 @@ class AnswerNotes:
             lines[FALLBACK] = fallback.describe(inbound.reply_language)
         if (summary := _new_summary(ctx.conversation)) is not None and _must_tell_of(summary, ctx, result):
             lines[COMPACTION] = _COMPACTED[inbound.reply_language]
+        if has_unsourced_figures(result.text, ctx.conversation.next_messages):
+            lines[UNSOURCED] = True
         return replace(result, metadata={**result.metadata, **lines}) if lines else result
 
     async def say(self, ctx: DeliveryContext) -> Outbound:
@@ -61,7 +65,8 @@ class AnswerNotes:
             text = with_last_line(text, _CUT[ctx.inbound.reply_language], begun=ctx.is_sent_in_blocks)
         is_kept = outbound.text in turn.text or turn.text.strip() in outbound.text  # its beginning may be sent already
         answer = turn.text if is_kept else outbound.text
-        if ctx.inbound.channel != DELEGATED and has_unsourced_figures(answer, turn):
+        has_facts = any(fact.source != "clock" for fact in turn.facts)
+        if UNSOURCED in turn.metadata and not has_facts and any(map(str.isdigit, answer)):
             line = NO_SOURCE[find_language(answer) or ctx.inbound.reply_language]
             text = text if line in answer else with_last_line(text, line, begun=ctx.is_sent_in_blocks)
         if FALLBACK in turn.metadata:
