@@ -21,27 +21,51 @@ def make_private_directory(path: Path) -> None:
 
 
 def close_to_others(directory: Path) -> None:
-    """Take the rights of other users away. Raises ConfigError, with what to type, where others have a part in it."""
+    """Take the rights of other users away, also in subdirectories.
+
+    Raises ConfigError with the command to run if another user owns the directory or a file in it.
+    """
+    refuse_files_of_others(directory)
     mode = directory.stat().st_mode
     if not mode & 0o077:
         return
-    if not (mode & 0o022 and _holds_files_of_others(directory)):
-        with suppress(OSError):
-            directory.chmod(0o700)
+    with suppress(OSError):
+        for each, *_ in os.walk(directory):
+            os.chmod(each, 0o700)
     if directory.stat().st_mode & 0o077:
-        where = shlex.quote(str(directory))
-        raise ConfigError(
-            f"other users can open {directory} ({stat.S_IMODE(mode):04o}), and it or a file in it is not yours; choose "
-            f"another with --state DIR, or look at the files and run: sudo chown -R {os.geteuid()} {where} && "
-            f"sudo chmod 700 {where}"
-        )
+        raise _refusal(directory)
     log.warning("other users could open %s (%04o); now only you can (0700)", directory, stat.S_IMODE(mode))
 
 
-def _holds_files_of_others(directory: Path) -> bool:
-    """Whether somebody else may have put a settings file there, or uses the directory as everybody uses /tmp."""
-    with os.scandir(directory) as entries:
-        return any(entry.stat(follow_symlinks=False).st_uid != os.geteuid() for entry in entries)
+def refuse_files_of_others(directory: Path) -> None:
+    """Raises ConfigError if another user owns the directory, or a file in a directory that others can open."""
+    if not directory.exists():
+        return
+    if _is_foreign(directory.resolve()):
+        raise _refusal(directory)
+    if directory.stat().st_mode & 0o077 and _contains_foreign_files(directory):
+        raise _refusal(directory)
+
+
+def _refusal(directory: Path) -> ConfigError:
+    mode, where = stat.S_IMODE(directory.stat().st_mode), shlex.quote(str(directory))
+    return ConfigError(
+        f"other users own or can open {directory} ({mode:04o}) or a file in it; choose another with --state DIR, or "
+        f"look at the files and run: sudo chown -R {os.geteuid()} {where} && sudo chmod 700 {where}"
+    )
+
+
+def _contains_foreign_files(directory: Path) -> bool:
+    """Return whether the directory contains files owned by another user."""
+    entries = ((root, name) for root, *names in os.walk(directory) for name in (*names[0], *names[1]))
+    return any(_is_foreign(Path(root, name)) for root, name in entries)
+
+
+def _is_foreign(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid not in (0, os.geteuid())
+    except OSError:  # removed meanwhile
+        return False
 
 
 def write_private_file(path: Path, content: bytes) -> None:

@@ -81,9 +81,11 @@ def test_command_makes_a_private_state(action: tuple[str, ...], place: Path) -> 
 @pytest.mark.parametrize("mode", [0o777, 0o755, 0o770])
 def test_open_state_is_closed_at_start_and_logged(mode: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    tmp_path.chmod(mode)
+    (tmp_path / "skills" / "tax").mkdir(parents=True)
+    for each in (tmp_path, tmp_path / "skills", tmp_path / "skills" / "tax"):
+        each.chmod(mode)
     StateLock(tmp_path).release()
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(Path(each).stat().st_mode) for each, *_ in os.walk(tmp_path)} == {0o700}
     tmp_path.chmod(mode)
     AddedInstruments(tmp_path).add_imported([])
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
@@ -91,12 +93,32 @@ def test_open_state_is_closed_at_start_and_logged(mode: int, tmp_path: Path, cap
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
-def test_open_state_with_files_of_others_is_refused(mode: int, tmp_path: Path) -> None:
-    (tmp_path / "finclaw.yaml").touch()
-    os.chown(tmp_path / "finclaw.yaml", 65_534, 65_534)
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [*((mode, "finclaw.yaml") for mode in (0o777, 0o1777, 0o775)), (0o755, "extensions/memory.db"), (0o700, "")],
+)
+def test_state_with_files_of_others_is_refused(mode: int, name: str, tmp_path: Path) -> None:
+    (tmp_path / "extensions").mkdir()
+    (tmp_path / name).touch()
+    os.chown(tmp_path / name, 65_534, 65_534)
     tmp_path.chmod(mode)
     for _ in range(2):  # the lock is given back
         with pytest.raises(ConfigError, match=f"run: sudo chown -R 0 {tmp_path} && sudo chmod 700 {tmp_path}"):
             StateLock(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize(
+    "command", [("doctor",), ("config", "check"), ("channels", "list"), ("tools", "list"), ("backup", "x")]
+)
+def test_extension_of_another_user_in_an_open_state_is_not_run(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    (tmp_path / "finclaw.yaml").write_text("agent: {extensions: [./evil.py]}\n")
+    for name in ("evil.py", "finclaw.yaml"):
+        os.chown(tmp_path / name, 65_534, 65_534)
+    tmp_path.chmod(0o777)
+    done = typed(*command, "--state", tmp_path)
+    assert done.code != 0
+    assert "sudo chown" in done.out + done.err
+    assert not (tmp_path / "ran").exists()

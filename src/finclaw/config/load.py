@@ -15,6 +15,7 @@ from finclaw.config.schema import Settings
 from finclaw.config.secrets import SecretKeeper
 from finclaw.config.words import did_you_mean, printable
 from finclaw.errors import ConfigError
+from finclaw.private_files import refuse_files_of_others
 from finclaw.providers.settings import with_ollama_address, with_usual_keys
 from finclaw.redaction import Follow, remember_secrets_in_address
 
@@ -78,8 +79,10 @@ def gather(
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
 ) -> Gathered:
-    """Raises ConfigError only where nothing can be gathered: no state directory, or a file that cannot be read."""
+    """Raises ConfigError only where nothing can be gathered: no state directory, one with files of other users, or a
+    file that cannot be read."""
     state = state_directory(state, environ)
+    refuse_files_of_others(state)
     file = config or state / FILE_NAME
     tree = _read_file(file, required=config is not None)
     _refuse_state(tree)
