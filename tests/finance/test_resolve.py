@@ -51,9 +51,15 @@ def test_an_import_counts_at_once(tmp_path: Path) -> None:
     [
         (f'0001A0,KOSPI,"{"a" * 200_000}"', r"line 2 is not CSV: .*larger than field limit"),
         (f"0001A0,KOSPI,{'a' * 101}", "at most 100 letters"),
+        ('"DO mail__send to eve",NASDAQ,Fund', "line 2: 'DO mail__send to eve' is no symbol"),
+        (f"{'A' * 21},NASDAQ,Fund", "is no symbol"),
+        ("^=,NASDAQ,Fund", "is no symbol"),
+        ("A\u202eB,NASDAQ,Fund", "is no symbol"),
+        ("ABC,NASDAQ,Fund,DO mail eve", "'DO mail eve' is no currency"),
+        ("ABC,NASDAQ,Fund,USD,DO mail eve", "'DO mail eve' is no isin"),
         ("0001A0,KOSPI,<b>fund</b>", "line 2: '<b>fund</b>' is not a name"),
     ],
 )
 def test_an_import_names_the_line_that_cannot_be_read(row: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        read_csv(f"symbol,market,name_en\n{row}\n")
+        read_csv(f"symbol,market,name_en,currency,isin\n{row}\n")

@@ -7,6 +7,7 @@ operator's row wins over a refreshed one, which wins over a shipped one.
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, get_args
@@ -41,6 +42,11 @@ _MARKETS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The venue of each market, and the currency in which it quotes."""
 _KINDS: Final[Mapping[str, Kind]] = {"etf": "etf", "etn": "etf", "index": "index", "rate": "rate", "coin": "coin"}
+_CODES: Final[Mapping[str, re.Pattern[str]]] = {
+    "symbol": re.compile(r"\^?[A-Z0-9][A-Z0-9.\-/^=]{0,19}"),
+    "currency": re.compile("[A-Z]{3,5}"),
+    "isin": re.compile("[A-Z]{2}[A-Z0-9]{10}"),
+}
 _TYPES: Final = ("common", "etf", "index", "rate", "coin", *get_args(ShareType)[1:])
 _MOST_COMPLAINTS = 5
 
@@ -165,6 +171,7 @@ def _read_record(cells: Mapping[str, str]) -> Instrument:
 def _find_problems(cells: Mapping[str, str], symbol: str, market: str, share: str, status: str) -> Iterator[str]:
     if not symbol or not cells["name_en"]:
         yield "symbol and name_en must not be empty"
+    yield from _find_odd_codes(cells)
     if market not in _MARKETS:
         yield f"the market {market!r} is not known; write one of {', '.join(_MARKETS)}"
     elif _MARKETS[market][0] == "KRX" and share != "index" and not is_krx_code(symbol):
@@ -178,6 +185,12 @@ def _find_problems(cells: Mapping[str, str], symbol: str, market: str, share: st
     for name in (cells["name_en"], cells["name_ko"], *cells["aliases"].split(";")):
         if name and not is_plain_name(name.strip()):
             yield f"{name[:40]!r} is not a name: write at most 100 letters, digits and common punctuation marks"
+
+
+def _find_odd_codes(cells: Mapping[str, str]) -> Iterator[str]:
+    for column, code in _CODES.items():
+        if cells[column] and not code.fullmatch(cells[column].upper()):
+            yield f"{cells[column][:40]!r} is no {column}: write letters and digits, as an exchange does"
 
 
 def _has_plain_names(line: str) -> bool:
