@@ -19,6 +19,8 @@ cannot be told; the others are the word that its API has for it.
 """
 _AS_INPUT = Decimal(-1)
 _LONGEST_COUNT = 30
+_HIGHEST_COUNT = 2**53
+"""Exact in JSON, and sums of a thousand fit into a database."""
 
 
 class Usage(Struct, frozen=True):
@@ -48,14 +50,14 @@ class Usage(Struct, frozen=True):
 
 
 def read_token_count(value: object) -> int | None:
-    """Return a count of tokens as a server reported it: never negative, and None for what is not a number."""
+    """Return a count of tokens as a server reported it, from 0 to 2**53; None for what is not a number."""
     if isinstance(value, str) and len(value) <= _LONGEST_COUNT and value.isascii() and value.isdigit():
-        return int(value)
+        return min(int(value), _HIGHEST_COUNT)
     if isinstance(value, float) and not isfinite(value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return max(0, int(value))
+    return min(max(0, int(value)), _HIGHEST_COUNT)
 
 
 def read_token_counts(value: object) -> dict[str, int]:
