@@ -97,10 +97,10 @@ def open_channel(
 
 
 def check_kind(name: str, kind: str, kinds: Collection[str]) -> None:
-    """Raises ConfigError where nobody brings this kind of channel, or a package that it needs is not there."""
+    """Raises ConfigError if no extension provides this kind, or a package that it needs is not there."""
     if kind not in kinds:
         hint = did_you_mean(kind, kinds) or f"; there are {', '.join(kinds)}"
-        raise ConfigError(f"channels.{name}.kind is {kind!r}, which nobody brings{hint}")
+        raise ConfigError(f"channels.{name}.kind is {kind!r}, which no extension provides{hint}")
     try:
         if kind == "telegram":
             _load_telegram()

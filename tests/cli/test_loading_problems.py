@@ -92,7 +92,7 @@ NO_AIOGRAM = "raise ModuleNotFoundError(\"No module named 'aiogram'\", name='aio
 @pytest.mark.parametrize(
     ("channel", "said"),
     [
-        ("{kind: telegarm}", "channels.bot.kind is 'telegarm', which nobody brings; did you mean telegram?"),
+        ("{kind: telegarm}", "channels.bot.kind is 'telegarm', which no extension provides; did you mean telegram?"),
         ("{kind: telegram, secrets: {token: env:T}}", "channels.bot: the kind telegram needs the package aiogram"),
         ("{kind: mailbox}", ""),
     ],
