@@ -12,7 +12,7 @@ import stat
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import apsw
@@ -312,8 +312,6 @@ MESSAGE_ADDED = "CREATE TRIGGER message_added AFTER INSERT ON message BEGIN UPDA
         ("finclaw.db", ["PRAGMA user_version = 1"]),
         ("extensions/memory.db", [IN_NOTES]),
         ("extensions/memory.db", ["PRAGMA user_version = -1"]),
-        ("extensions/theirs.db", ["CREATE TABLE a (b)", "CREATE TRIGGER c AFTER INSERT ON a BEGIN DELETE FROM a; END"]),
-        ("extensions/theirs.db", ["CREATE VIEW a AS SELECT 1"]),
         ("extensions/theirs.db", ["PRAGMA user_version = -1"]),
     ],
 )
@@ -324,10 +322,34 @@ def test_database_with_a_schema_that_no_finclaw_makes_is_refused(state: Path, na
 
 
 def test_databases_of_extensions_are_restored(state: Path, tmp_path: Path) -> None:
-    theirs = with_sql("CREATE TABLE a (b UNIQUE)", "CREATE INDEX c ON a (b)", "PRAGMA user_version = 7")
+    own_search = ("CREATE VIRTUAL TABLE f USING fts5(b)", "CREATE VIEW v AS SELECT 1", "PRAGMA user_version = 7")
+    trigger = "CREATE TRIGGER c AFTER INSERT ON a BEGIN INSERT INTO f VALUES (new.b); END"
+    theirs = with_sql("CREATE TABLE a (b UNIQUE)", *own_search, trigger, "INSERT INTO a VALUES ('x')")
     file = rebuilt(backed_up(state), {"extensions/theirs.db": theirs, "finclaw.db": with_sql("ANALYZE")})
     assert (state / "extensions" / "memory.db").exists()
     assert typed("restore", file, "--state", tmp_path / "other").code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("INDEX", "ON message (id)"),
+        ("TABLE", "(a UNIQUE)"),
+        ("VIRTUAL TABLE", "USING fts5(a)"),
+        ("VIEW", "AS SELECT 1"),
+    ],
+)
+def test_backup_that_restore_refuses_is_reported(state: Path, tmp_path: Path, kind: str, body: str) -> None:
+    with closing(apsw.Connection(str(state / "finclaw.db"))) as db:
+        db.execute(f'CREATE {kind} "my_own" {body}')
+    file, drop = tmp_path / "copy.tar", f'DROP {kind.removeprefix("VIRTUAL ")} "my_own"'
+    told = typed("backup", file, "--state", state)
+    assert told.code == 1
+    assert f"run in the state directory: sqlite3 finclaw.db '{drop}'" in told.err
+    assert "is not as this FinClaw makes it" in refused(state, file)
+    with closing(apsw.Connection(str(state / "finclaw.db"))) as db:
+        db.execute(drop)
+    assert typed("restore", backed_up(state, "--force"), "--state", state, "--yes").code == 0
 
 
 def test_databases_of_all_built_in_extensions_are_known(tmp_path: Path) -> None:

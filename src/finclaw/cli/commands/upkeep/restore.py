@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import re
+import shlex
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
@@ -74,7 +75,7 @@ def run(args: Namespace) -> int:
                     locked.enter_context(StateLock(state))
                 make_private_directory(fresh)
                 archive.extract(fresh)
-                _check_databases(fresh, manifest)
+                check_databases(fresh, manifest)
                 _check_blobs(fresh, manifest)
                 token = _choose_token(state, fresh)
                 if not state.exists():  # one that is refused leaves nothing there
@@ -104,7 +105,7 @@ def _ask_for_confirmation(args: Namespace, state: Path) -> None:
         raise ConfigError("nothing was changed")
 
 
-def _check_databases(fresh: Path, manifest: Manifest) -> None:
+def check_databases(fresh: Path, manifest: Manifest) -> None:
     """The databases themselves, and not what the manifest says about them."""
     for path in (fresh / DATABASE, *sorted((fresh / "extensions").glob("*.db"))):
         try:
@@ -120,8 +121,8 @@ def _check_databases(fresh: Path, manifest: Manifest) -> None:
 
 
 def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | None, manifest: Manifest) -> None:
-    """Compare what is in the database with what its migrations make. Of an extension that is not ours, only tables and
-    indexes are taken: a trigger could grant every approval, and a view could hide one."""
+    """Compare what is in the database with what its migrations make: a trigger could grant every approval, and a view
+    could hide one. An extension that is not ours may have both, since they reach nothing outside of its own file."""
     version = int(db.pragma("user_version"))
     if migrations is not None and version > len(migrations):
         raise ConfigError(
@@ -130,19 +131,20 @@ def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | No
         )
     if version < 0 or (version == 0 and name == DATABASE):
         raise BadArchive(f"{name} in it has schema {version}, which no FinClaw writes; nothing was changed")
-    found = _schema_objects(db)
     if migrations is None:
-        odd = min((each for each in found if each[0] not in ("table", "index")), default=None)
-    else:
-        with closing(apsw.Connection(":memory:")) as known:
-            for migration in migrations[:version]:
-                known.execute(migration)
-            odd = min(found ^ _schema_objects(known), default=None)
-    if odd is not None:
-        raise BadArchive(
-            f"the {odd[0]} {odd[1]!r} of {name} in it is not as this FinClaw makes it: somebody may have changed the "
-            "backup; take another one. Nothing was changed"
-        )
+        return
+    with closing(apsw.Connection(":memory:")) as made:
+        for migration in migrations[:version]:
+            made.execute(migration)
+        found, known = _schema_objects(db), _schema_objects(made)
+    if found == known:
+        return
+    kind, odd, _, sql = min(found ^ known, key=lambda each: (not each[3], each))  # first those that can be dropped
+    advice = "somebody may have changed it; make another backup"
+    if sql and odd not in {each[1] for each in known}:
+        drop = shlex.quote(f'DROP {kind.upper()} "{odd}"')
+        advice = f"if you added it, run in the state directory: sqlite3 {name} {drop}; if not, {advice}"
+    raise BadArchive(f"the {kind} {odd!r} of {name} is not as this FinClaw makes it: {advice}")
 
 
 def _schema_objects(db: apsw.Connection) -> set[tuple[str, ...]]:
@@ -171,7 +173,7 @@ def _check_blobs(fresh: Path, manifest: Manifest) -> None:
 
 
 def _choose_token(state: Path, fresh: Path) -> str:
-    """Keep the token that is there, because a stranger may know that of the backup. Return what to say of it."""
+    """Keep the current token, since the backup's may be known to others. Return a note for the report."""
     try:
         theirs = read_token(fresh)
     except ConfigError as error:
