@@ -167,6 +167,16 @@ def test_secret_shortened_in_the_middle_by_a_library_is_hidden(before: int) -> N
     assert not any(BOT_TOKEN[start : start + 16] in shown for start in range(len(BOT_TOKEN) - 15))
 
 
+@pytest.mark.parametrize("between", ["", " ", "'", "')", '\\"}', "[", "> ("])
+@pytest.mark.parametrize("ellipsis", ["...", "…", "\\u2026", "&hellip;"])
+def test_part_of_a_secret_beside_an_ellipsis_is_hidden(ellipsis: str, between: str) -> None:
+    remember_secret(BOT_TOKEN)
+    for part in (BOT_TOKEN[:30], BOT_TOKEN[:-1]):
+        assert hide_known_secrets(f"at {part}{between}{ellipsis} it") == f"at {HIDDEN}{between}{ellipsis} it"
+    for part in (BOT_TOKEN[-30:], BOT_TOKEN[1:]):
+        assert hide_known_secrets(f"at {ellipsis}{between}{part} it") == f"at {ellipsis}{between}{HIDDEN} it"
+
+
 def test_beginning_of_a_secret_in_ordinary_text_stays() -> None:
     remember_secret("https://hooks.example/services/T000/B000")
     for text in ("see https://hooks.example for more", "it is at https://hooks.example", "https://other.example/..."):

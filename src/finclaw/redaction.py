@@ -23,7 +23,11 @@ _LONGEST_FRAGMENT: Final = 16
 """Characters of a secret beside an ellipsis that are enough to hide them; half of a shorter secret is enough."""
 _MOST_FRAGMENTS: Final = 1_000
 """Places of a text that are compared with the beginning or end of one secret, so that no text takes long."""
-_ELLIPSES: Final = ("...", "…")
+_ELLIPSES: Final = ("...", "…", "\\u2026", "&hellip;")
+_BEFORE_ELLIPSIS: Final = re.compile(r"[\s'\"\\\[\](){}<>]{0,3}(\.\.\.|…|\\u2026|&hellip;)")
+_AFTER_ELLIPSIS: Final = re.compile(r"(\.\.\.|…|\\u2026|&hellip;)[\s'\"\\\[\](){}<>]{0,3}\Z")
+_LONGEST_ELLIPSIS: Final = 11
+"""With what may stand between it and the secret: quotation marks, brackets and blanks."""
 _BREAKS: Final = re.compile(r"\n|(?<=[.!?。…])\s+")
 """Where an answer is cut while it is being written: a value of several lines, such as a private key, is hidden line by
 line."""
@@ -104,17 +108,17 @@ class KnownSecrets:
 
 
 def _find_fragments(text: str, value: str) -> Iterator[tuple[int, int]]:
-    """What a library's shortened `repr` leaves of a secret: its beginning before an ellipsis, its end after one."""
+    """Find a prefix of a secret before an ellipsis, or a suffix after one, as in a shortened `repr`."""
     size = max(SHORTEST, min(_LONGEST_FRAGMENT, len(value) // 2))
     for start in islice(_positions(text, value[:size]), _MOST_FRAGMENTS):
         end = start + _shared_length(value, text[start : start + len(value)])
-        if text.startswith(_ELLIPSES, end):
+        if _BEFORE_ELLIPSIS.match(text, end):
             yield start, end
     for position in islice(_positions(text, value[-size:]), _MOST_FRAGMENTS):
         end = position + size
         before = text[max(0, end - len(value)) : end]
         start = end - _shared_length(value[::-1], before[::-1])
-        if text.endswith(_ELLIPSES, 0, start):
+        if _AFTER_ELLIPSIS.search(text[max(0, start - _LONGEST_ELLIPSIS) : start]):
             yield start, end
 
 
