@@ -207,7 +207,8 @@ class App(RecordService):
 
     async def receive(self, inbound: Inbound) -> Accepted:
         """Accept what a channel brings. In a full session it is accepted too and then refused: a channel that has to
-        bring it again could bring nothing of anybody else meanwhile. No text of strangers is kept."""
+        bring it again could bring nothing of anybody else meanwhile. The text of senders that are not
+        admitted is not stored."""
         if not self._gate.hears(inbound):
             inbound = replace(inbound, text="…", attachments=())  # an empty one would be skipped for another reason
         try:

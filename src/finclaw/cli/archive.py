@@ -216,7 +216,7 @@ class Archive:
 
 
 def _is_plain(member: tarfile.TarInfo) -> bool:
-    """A sparse file is none: a few bytes of it may fill the disk."""
+    """Return whether the member is a regular, non-sparse file."""
     return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
 
 
