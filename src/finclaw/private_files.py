@@ -39,11 +39,8 @@ def close_to_others(directory: Path) -> None:
 
 def refuse_files_of_others(directory: Path) -> None:
     """Raises ConfigError if another user owns the directory, or a file in a directory that others can open."""
-    if not directory.exists():
-        return
-    if _is_foreign(directory.resolve()):
-        raise _refusal(directory)
-    if directory.stat().st_mode & 0o077 and _contains_foreign_files(directory):
+    is_open = directory.exists() and directory.stat().st_mode & 0o077
+    if _is_foreign(directory.resolve()) or (is_open and _contains_foreign_files(directory)):
         raise _refusal(directory)
 
 

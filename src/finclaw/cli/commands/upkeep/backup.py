@@ -9,14 +9,13 @@ import apsw
 import msgspec
 
 from finclaw import __version__
-from finclaw.cli.archive import FORMAT, BadArchive, Manifest, entry_of, is_allowed, write_archive
+from finclaw.cli.archive import FORMAT, Manifest, entry_of, is_allowed, write_archive
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.attach import attach
 from finclaw.cli.commands.upkeep.restore import check_databases
 from finclaw.cli.options import settings_to_look
 from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
-from finclaw.errors import ConfigError
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.upkeep.copying import copy_database
@@ -42,29 +41,22 @@ def run(args: Namespace) -> int:
         try:
             _copy_rest(settings, copy, args.config or settings.state / SETTINGS, with_token=args.with_token)
             manifest = _manifest(settings, copy)
-            refusal = _find_refusal(copy, manifest)
             write_archive(copy, manifest, target, force=args.force)
+            _report(args, target, manifest)
+            check_databases(copy, manifest)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
-    size = sum(entry.size for entry in manifest.files.values())
-    if args.json:
-        print(msgspec.json.encode({"file": str(target), "files": len(manifest.files), "bytes": size}).decode())
-    else:
-        print(f"{target}: {len(manifest.files)} files, {size:,} bytes, read back and compared")
-        print("it has the token; keep it as you keep that" if args.with_token else "without the token")
-    if refusal:
-        raise BadArchive(f"{target} is written, but `finclaw restore` refuses it: {refusal}")
-    if not args.json:
-        print(f"put it back with:  finclaw restore {target}")
     return 0
 
 
-def _find_refusal(copy: Path, manifest: Manifest) -> str:
-    try:
-        check_databases(copy, manifest)
-    except (BadArchive, ConfigError) as error:
-        return str(error)
-    return ""
+def _report(args: Namespace, target: Path, manifest: Manifest) -> None:
+    size = sum(entry.size for entry in manifest.files.values())
+    if args.json:
+        print(msgspec.json.encode({"file": str(target), "files": len(manifest.files), "bytes": size}).decode())
+        return
+    print(f"{target}: {len(manifest.files)} files, {size:,} bytes, read back and compared")
+    print("it has the token; keep it as you keep that" if args.with_token else "without the token")
+    print(f"put it back with:  finclaw restore {target}")
 
 
 def _copy_rest(settings: Settings, copy: Path, config: Path, *, with_token: bool) -> None:

@@ -136,15 +136,17 @@ def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | No
     with closing(apsw.Connection(":memory:")) as made:
         for migration in migrations[:version]:
             made.execute(migration)
-        found, known = _schema_objects(db), _schema_objects(made)
-    if found == known:
+        known = _schema_objects(made)
+    differing = _schema_objects(db) ^ known
+    if not differing:
         return
-    kind, odd, _, sql = min(found ^ known, key=lambda each: (not each[3], each))  # first those that can be dropped
+    kind, odd, _, sql = min(differing, key=lambda each: (not each[3], each))  # first those that can be dropped
     advice = "somebody may have changed it; make another backup"
     if sql and odd not in {each[1] for each in known}:
         drop = shlex.quote(f'DROP {kind.upper()} "{odd}"')
         advice = f"if you added it, run in the state directory: sqlite3 {name} {drop}; if not, {advice}"
-    raise BadArchive(f"the {kind} {odd!r} of {name} is not as this FinClaw makes it: {advice}")
+    says = f"`finclaw restore` refuses {name}: the {kind} {odd!r} in it is not as this FinClaw makes it"
+    raise BadArchive(f"{says}; {advice}")
 
 
 def _schema_objects(db: apsw.Connection) -> set[tuple[str, ...]]:
