@@ -5,7 +5,6 @@ import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from finclaw.agent.budget.budget import Account, Budget, BudgetRefusal, LimitNam
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.budget.turn_budget import BudgetService, Payment, TurnBudget
-from finclaw.agent.budget.usage_meter import UsageMeter, most_of
+from finclaw.agent.budget.usage_meter import CallSettlement, Settled, UsageMeter, most_of
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, ModelRequest, Price, ToolSpec, Usage
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Event
@@ -215,7 +214,11 @@ class Shop:
         """As a turn does before each call."""
         size = self.meter.size(request, whole=True)
         most = most_of(request.model, size.tokens, request.max_tokens, Payer(), EPOCH)
-        measure = partial(self.meter.settle, request, size)
+
+        def measure(reported: Usage, *, begun: bool, said: str, whole: bool) -> Settled:
+            usage = self.meter.settle(request, size, reported, begun=begun, said=said, whole=whole)
+            return Settled(usage, request.model.cost(usage))
+
         return await (budget or self.open_turn()).pay_for(request.model, most.cost, measure)
 
     def held(self, user: str = "ada") -> Decimal:
@@ -259,12 +262,24 @@ async def test_what_an_ended_call_cost(reported: Usage, begun: bool, spent: bool
     """Who stops an answer halfway has used up what came of it."""
     shop = Shop(budget(month_usd="100"))
     payment = await shop.pay(question("word " * 1_000))
-    usage = payment.settle(reported, begun=begun, said="half an answer")
+    usage = payment.settle(reported, begun=begun, said="half an answer").usage
     assert (usage != Usage()) == spent
     assert shop.house.accounts("main", "ada")[0].spent == SONNET.cost(usage)
     if begun and reported == Usage():
         assert 800 <= usage.input <= 1_400
         assert 1 <= usage.output <= 10
+
+
+def test_what_is_booked_never_falls_as_the_report_grows() -> None:
+    meter, request = UsageMeter(), question("word " * 1_000)
+    size = meter.size(request, whole=True)
+    most = most_of(PRICED, size.tokens, request.max_tokens, Payer(), EPOCH)
+    booked: list[Decimal] = []
+    for tokens in (*range(0, 15_000, 50), 300_000, 10**19):
+        settlement = CallSettlement(meter, request, size, most)
+        booked.append(settlement(Usage(input=tokens, output=10), begun=True, said="", whole=True).cost)
+    assert booked == sorted(booked)
+    assert booked[-1] == most.cost
 
 
 async def test_a_model_without_a_price_is_refused_under_a_budget() -> None:
@@ -362,7 +377,7 @@ def test_fifty_turns_at_once_never_overshoot(seed: int, limit: Decimal) -> None:
                 used = dice.randint(0, shop.meter.estimator(PRICED).correction.to_model(shop.meter.count(request)))
                 usage = Usage(input=used, output=dice.randint(0, request.max_tokens))
             finally:
-                cost = SONNET.cost(payment.settle(usage, begun=usage != Usage(), said=""))
+                cost = payment.settle(usage, begun=usage != Usage(), said="").cost
                 paid.setdefault(user, []).append(cost)
                 own.append(cost)
         assert sum(own, Decimal(0)) <= limit / 4

@@ -36,11 +36,14 @@ async def books(gateway: Gateway) -> Cost:
 @pytest.mark.parametrize("usage", ABSURD.values(), ids=ABSURD.keys())
 @pytest.mark.parametrize("limit", [None, Decimal(1)], ids=["no budget", "a dollar a day"])
 @in_virtual_time
-async def test_booked_cost_is_limited_to_the_reservation(house: House, usage: Usage, limit: Decimal | None) -> None:
+async def test_the_whole_reservation_is_booked(
+    house: House, usage: Usage, limit: Decimal | None, caplog: pytest.LogCaptureFixture
+) -> None:
     script = (reply("odd", usage=usage), answer(), answer())
     async with house.open(*script, agent=SONNET, budget=BudgetSettings(agent_day_usd=limit)) as gateway:
         first = await gateway.ask("go")
         assert 0 < first.cost < MOST
+        assert f"(${first.cost}); the maximum is booked" in caplog.text
         assert first.usage.total <= WINDOW
         assert (await gateway.ask("again")).kind == "answered", "the day's budget is not used up"
         assert (await gateway.ask("and again")).cost == COST, "what is possible is booked as reported"

@@ -158,7 +158,7 @@ class Spend(Struct, frozen=True, kw_only=True):
     interrupted_cost: Decimal = Decimal(0)
     """The part of the cost that is an estimate of those."""
     overstated: int = 0
-    """Calls among them whose provider reported more than they can have cost; booked at most at their reservation."""
+    """Calls among them whose provider reported more than they can have cost; each is booked at its reservation."""
 
 
 Reserve = Callable[[int], Spend]

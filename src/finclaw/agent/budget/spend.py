@@ -37,10 +37,6 @@ class CallCost(Struct, frozen=True):
         return local_day(self.at)
 
 
-def cost_of_call(model: Model, usage: Usage, at: datetime, *, cut_off: bool = False) -> CallCost:
-    return CallCost(at, model.id, usage, model.cost(usage), model.saved(usage), cut_off)
-
-
 def to_metadata(model: Model, tries: list[CallCost]) -> dict[str, Any]:
     """For the answer of `model`: its own call and those before it that failed, each at the price of its model."""
     usage, cost, saved = Usage(), _NOTHING, _NOTHING

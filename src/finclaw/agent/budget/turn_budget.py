@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from finclaw.agent.budget.budget import Account, Budget, BudgetRefusal, Reservation, Spent
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.budget.usage_meter import Settle
+from finclaw.agent.budget.usage_meter import Settle, Settled
 from finclaw.clock import local_day
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, Usage
@@ -91,7 +91,7 @@ class TurnBudget:
             accounts = [*self._own, *self._budget.accounts(self._ids["agent"], self._user)]
             match self._budget.reserve(accounts, amount):
                 case Reservation() as reservation:
-                    return Payment(self, reservation, model, measure)
+                    return Payment(self, reservation, measure)
                 case BudgetRefusal(passing=True):
                     await self._next_settlement()
                 case refusal:
@@ -129,17 +129,16 @@ class TurnBudget:
 class Payment:
     """The payment for one call that is under way."""
 
-    def __init__(self, turn_budget: TurnBudget, reservation: Reservation, model: Model, measure: Settle) -> None:
+    def __init__(self, turn_budget: TurnBudget, reservation: Reservation, measure: Settle) -> None:
         self._turn_budget = turn_budget
         self._reservation = reservation
-        self._model = model
         self._measure = measure
 
-    def settle(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Usage:
+    def settle(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Settled:
         """What the call has used, by the meter."""
-        usage = self._measure(reported, begun=begun, said=said, whole=whole)
-        self._turn_budget.settle(self._reservation, self._model.cost(usage))
-        return usage
+        settled = self._measure(reported, begun=begun, said=said, whole=whole)
+        self._turn_budget.settle(self._reservation, settled.cost)
+        return settled
 
 
 def say_unpriced(model: Model) -> str:

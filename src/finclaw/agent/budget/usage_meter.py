@@ -25,10 +25,18 @@ UNFORESEEN: Final = 2_000
 """Tokens that a request may have beyond what is known when it is reserved ahead: what layers and memory add."""
 
 
+class Settled(NamedTuple):
+    """What is booked for a call. `overstated`: the server reported more than the call can have cost."""
+
+    usage: Usage
+    cost: Decimal
+    overstated: bool = False
+
+
 class Settle(Protocol):
     """A function that says what a call has used, whatever came of it."""
 
-    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage: ...
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Settled: ...
 
 
 class Size(NamedTuple):
@@ -108,21 +116,18 @@ class CallSettlement:
         self._size = size
         self.model = request.model
         self.most = most
-        self.overstated = False
-        """The server reported more than the call can have cost."""
 
-    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Settled:
         used = self._meter.settle(self._request, self._size, reported, begun=begun, said=said, whole=whole)
-        model = self.model
-        if self._is_possible(used) and model.cost(used) <= self.most.cost:
-            return used
-        self.overstated = reported != Usage()
-        if self.overstated:
+        model, cost = self.model, self.model.cost(used)
+        if self._is_possible(used) and cost <= self.most.cost:
+            return Settled(used, cost)
+        if overstated := reported != Usage():
             log.warning(
                 "%s reported a usage of %s ($%s) for a call that can use at most %s ($%s); the maximum is booked",
-                *(model.id, _describe(used), model.cost(used), _describe(self.most.usage), self.most.cost),
+                *(model.id, _describe(used), cost, _describe(self.most.usage), self.most.cost),
             )
-        return _limit(used, self.most.usage)
+        return Settled(_limit(used, self.most.usage), self.most.cost, overstated)
 
     def correct(self, reported: Usage) -> Usage:
         """The report itself if the model can have used so much; it may be more than our own count allowed for."""

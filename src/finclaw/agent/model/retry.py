@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import CallLedger, OpenCall
-from finclaw.agent.budget.spend import CallCost, cost_of_call
+from finclaw.agent.budget.spend import CallCost
 from finclaw.agent.budget.usage_meter import CallSettlement, Settle, UsageMeter, most_of
 from finclaw.agent.model.cooldown import Cooldowns
 from finclaw.agent.model.operator_hints import operator_hint, reason_with_hint
@@ -312,11 +312,14 @@ class InFlightCall:
             return
         self._settled = True
         heard, cut_off = self.heard, cut_off and self.open is not None and not self.whole
-        usage = self._settle(heard.usage, begun=heard.begun or cut_off, said=heard.text(), whole=self.whole)
+        usage, cost, overstated = self._settle(
+            heard.usage, begun=heard.begun or cut_off, said=heard.text(), whole=self.whole
+        )
         paid = None
         if usage != Usage():
-            paid = cost_of_call(self._settlement.model, usage, self._clock.now(), cut_off=cut_off)
-            paid = replace(paid, overstated=self._settlement.overstated)
+            model = self._settlement.model
+            saved = model.saved(usage)
+            paid = CallCost(self._clock.now(), model.id, usage, cost, saved, cut_off=cut_off, overstated=overstated)
             self._paid.append(paid)
         if self.open is not None:
             self._ledger.end(self.open, paid)
