@@ -218,6 +218,8 @@ async def test_a_day_without_reports_is_an_answer(bench: DocumentBench) -> None:
 
 
 async def test_headlines_are_recent_once_each_and_name_their_publisher(bench: DocumentBench) -> None:
+    quoted = "<item><description><![CDATA[<!DOCTYPE html><!ENTITY a>]]></description>"
+    bench.answers["google_news/api/rss/search"] = GOOGLE.replace("<item>", quoted).encode()
     (item,) = await bench.open().news("AAPL")
     assert (item.title, item.publisher, item.symbols) == ("Apple rises & falls", "Example Times", ("AAPL",))
     assert item.published_at == datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -279,6 +281,7 @@ BOMB = b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&
         b"<rss>" + b"<a>" * 60 + b"</a>" * 60 + b"</rss>",
         b"<rss><a " + b" ".join(b"a%d=''" % number for number in range(50_000)) + b"/></rss>",
         b"<!--" + b" " * 70_000 + b">-->" + BOMB.partition(b"?>")[2],
+        b"<!-- <rss> --><?a <rss>?>" + BOMB.partition(b"?>")[2],
         b"",
         b"[]",
         b"{}",

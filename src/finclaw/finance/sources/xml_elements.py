@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 from xml.etree import ElementTree as ET
+from xml.parsers import expat
 
 from finclaw.finance.market_data.errors import DataMalformed
 
@@ -22,12 +23,15 @@ def iterate_elements(
 
     Raises DataMalformed for another root, more than `most` elements in all, and for what cannot be parsed.
     """
+    prolog = _parser_without_document_type(source)
     parser: ET.XMLPullParser[ET.Element] = ET.XMLPullParser(("start", "end"))
     open_elements: list[ET.Element] = []
     tag: str | None = None
     inside = count = 0
     try:
         for text in _decode(chunks, source):
+            if tag is None:
+                prolog.Parse(text)
             parser.feed(text)
             for event, element in cast("Iterator[tuple[str, ET.Element]]", parser.read_events()):
                 if event == "start":
@@ -46,14 +50,24 @@ def iterate_elements(
                 if not inside and open_elements:
                     open_elements[-1].clear()
         parser.close()
-    except (ET.ParseError, ValueError) as error:
+    except (ET.ParseError, expat.ExpatError, ValueError) as error:
         raise DataMalformed(f"{source} answered a document that cannot be parsed: {error}", source=source) from error
+
+
+def _parser_without_document_type(source: str) -> expat.XMLParserType:
+    """A parser for the text up to the root element: no document type can stand behind that."""
+
+    def refuse(*_: object) -> None:
+        raise DataMalformed(f"{source} answered a page or a document type, not a feed", source=source)
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    return parser
 
 
 def _decode(chunks: Iterable[bytes], source: str) -> Iterator[str]:
     """The text, whose declared encoding the parser ignores because it is given text."""
     decoder: codecs.IncrementalDecoder | None = None
-    end = ""
     for chunk in chunks:
         if decoder is None:
             declared = _DECLARED.match(chunk[:400].decode("ascii", "replace"))
@@ -63,11 +77,10 @@ def _decode(chunks: Iterable[bytes], source: str) -> Iterator[str]:
             decoder = codecs.getincrementaldecoder(encoding)()
         text = decoder.decode(chunk)
         # By a NUL the parser would recognise UTF-16, whatever it is given.
-        if re.search("\0|<!DOCTYPE|<!ENTITY", end + text, re.IGNORECASE):
-            raise DataMalformed(f"{source} answered a page or a document type, not a feed", source=source)
+        if "\0" in text:
+            raise DataMalformed(f"{source} answered a document in UTF-16", source=source)
         if len(chunk) >= CHUNK and ">" not in text:
             raise DataMalformed(f"{source} answered a document with an endless tag", source=source)
         yield text
-        end = text[-10:]
     if decoder is not None:
         yield decoder.decode(b"", final=True)
