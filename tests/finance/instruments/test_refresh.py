@@ -12,6 +12,7 @@ from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.added import AddedInstruments
 from finclaw.finance.instruments.catalogue import Catalogue, read_row, write_row
+from finclaw.finance.instruments.keys import is_plain_name
 from finclaw.finance.instruments.refresh import (
     AMERICA,
     KOREA,
@@ -141,6 +142,17 @@ def test_the_nasdaq_directory_is_read() -> None:
 async def test_a_broken_list_is_not_believed(vendor: _Vendor, says: str) -> None:
     with pytest.raises(ToolError, match=says):
         await download_listings(vendor, [_short(KOREA[0], 5)])
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [
+        *((each, True) for each in ("KODEX 200선물인버스2X[#1]", 'TIGER "AI" 반도체*', "B@nk (Pref) #A")),
+        *((each, False) for each in ("a_b", "a|b", "a`b", "<b", "a\nb", "a\u202eb")),
+    ],
+)
+def test_names_have_common_punctuation_only(name: str, accepted: bool) -> None:
+    assert is_plain_name(name) == accepted
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", " -", "Common Stock "])

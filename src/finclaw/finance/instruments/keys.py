@@ -45,7 +45,7 @@ _LEGAL_SUFFIXES = frozenset(
     )
 )
 _EDGES = " \t\r\n?!.,;:~'\"“”‘’「」『』()[]$#"
-_PLAIN_NAME = re.compile(r"(?:[^\W_]|[ \xa0.,:&%$+!?=~/()'\u2019\xae\u2122\u2013\u2014\xb7-]){1,100}")
+_PLAIN_NAME = re.compile(r"(?:[^\W_]|[ \xa0.,:&%$+!?=~/()\[\]#*@\x22'\u2019\xae\u2122\u2013\u2014\xb7-]){1,100}")
 
 
 def key_of_name(text: str) -> str:
