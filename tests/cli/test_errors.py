@@ -204,6 +204,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         says(finclaw("ask", QUESTION, "--state", small), str(small), "free ")
         fill(small)
         says(finclaw("init", "--state", small), "No space left on device; free some space")
+        assert "No space left on device; free some space" in finclaw("doctor", "--state", small).out
     finally:
         subprocess.run(["umount", str(small)], check=True)
 

@@ -1,5 +1,6 @@
 """The checks of the state directory: its owner, its lock, its token, its database, and the disk under it."""
 
+import errno
 import fcntl
 import os
 import pwd
@@ -87,9 +88,9 @@ def _measure_speed(place: Path) -> DoctorFinding:
     try:
         rate = _commits_per_second(place)
     except OSError as error:
-        return bad(
-            "disk speed", f"cannot write in {place}: {error.strerror}", "make it writable for you, or use --state DIR"
-        )
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "free some space, or use --state DIR" if full else "make it writable for you, or use --state DIR"
+        return bad("disk speed", f"cannot write in {place}: {error.strerror}", advice)
     shown = f"{rate:,.0f} fsyncs/s"
     if rate < SLOW:
         return warn("disk speed", shown, "every message waits for four: a faster disk answers sooner")
