@@ -186,7 +186,7 @@ class Connections:
 
 
 class _HideContent(logging.Filter):
-    """Its errors quote the line that they are about, so only the kind of error is told."""
+    """Log only the error's type: its message quotes the request."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

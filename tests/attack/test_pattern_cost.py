@@ -20,7 +20,7 @@ import finclaw
 ROOT: Final = Path(finclaw.__file__).parent
 LENGTHS: Final = (50, 400, 3_200)
 SHORT: Final = 0.000_25
-"""Seconds of processor time that say nothing yet."""
+"""CPU time below which a measurement is noise."""
 END: Final = "\0\n\0"
 """What fits nothing, on the line and below it."""
 FACTOR: Final = 4

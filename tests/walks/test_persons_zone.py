@@ -1,4 +1,4 @@
-"""A person who has said their time zone: every time that is shown to them is in it."""
+"""A person with a time zone set: every time that is shown to them is in it."""
 
 import asyncio
 import re

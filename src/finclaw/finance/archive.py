@@ -1,4 +1,4 @@
-"""The one file in a vendor's ZIP archive, within a limit: an archive may unpack to a thousand times its size."""
+"""Read a single-file ZIP archive with a size limit."""
 
 import io
 import zipfile
@@ -8,7 +8,7 @@ from typing import Final
 
 _CHUNK: Final = 65_536
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""The others unpack a chunk of any size at once."""
+"""Other methods do not bound the size of a decompressed chunk."""
 
 
 def read_archived_file(body: bytes, most_bytes: int) -> Iterator[bytes]:

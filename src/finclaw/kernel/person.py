@@ -76,7 +76,7 @@ def reader_zone() -> "ZoneInfo | None":
 
 
 def zone_of(person: Person) -> "ZoneInfo | None":
-    """The person's own zone; None: nobody has said, or this machine does not know it."""
+    """The person's own zone; None if it is not set or unknown on this system."""
     if not person.timezone:
         return None
     from zoneinfo import ZoneInfo  # noqa: PLC0415  `cold_cpu`: 2 ms, few need it
