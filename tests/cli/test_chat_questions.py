@@ -150,8 +150,11 @@ def test_a_repeat_is_looked_up_because_its_events_may_have_passed(desk: PendingQ
 
 def test_refused_for_now_and_for_good(desk: PendingQuestions) -> None:
     question = desk.ask("hi")
+    desk.take(News("store", {"why": "full"}))
+    assert desk.take_store_problem() == "", "a message may yet get through"
     desk.take(Refused(question.id, "disk full", final=False))
     assert (question.trouble, question.ending, desk.untaken) == ("disk full", None, (question,))
+    assert [desk.take_store_problem() for _ in range(2)] == ["full", ""]
     desk.take(Refused(question.id, "too large", final=True))
     assert question.ending == QuestionEnd("not taken", "too large")
     assert desk.take(Refused("unknown", "", final=True)) is desk.take(Taken("unknown", "m-2")) is None

@@ -145,7 +145,8 @@ class PendingQuestions:
 
     def take_store_problem(self) -> str:
         """Why no answer can be recorded now, once in each outage while one is awaited; else empty."""
-        if not self._by_inbound or self._unwritable == self._told_unwritable:
+        waits = any(each.inbound_id or each.trouble for each in self._open.values())
+        if not waits or self._unwritable == self._told_unwritable:
             return ""
         self._told_unwritable = self._unwritable
         return self._unwritable

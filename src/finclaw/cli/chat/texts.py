@@ -86,8 +86,8 @@ ENGLISH: Final = Texts(
     draft_waits=" (waits for the end of the answer)",
     joined_above="(one answer to “{question}” and “{other}”)",
     joined_elsewhere="(“{question}” was answered together with another message)",
-    not_recorded="The gateway cannot record the answer: {why}. The message is not lost; the answer is shown when it is "
-    "recorded.",
+    not_recorded="The gateway cannot record the answer: {why}. A message that it took is not lost; its answer is "
+    "shown when it is recorded.",
     unwritable={
         "full": "its disk is full, free some space",
         "read_only": "its disk or directory is read-only",
@@ -134,8 +134,8 @@ KOREAN: Final = Texts(
     draft_waits=" (답변이 끝난 뒤에)",
     joined_above="(“{question}”, “{other}”에 함께 답변했습니다)",
     joined_elsewhere="(“{question}”에는 다른 메시지와 함께 답변했습니다)",
-    not_recorded="게이트웨이가 답변을 기록하지 못하고 있습니다: {why}. 메시지는 사라지지 않으며, 기록되는 대로 답변을 "
-    "표시합니다.",
+    not_recorded="게이트웨이가 답변을 기록하지 못하고 있습니다: {why}. 이미 접수한 메시지는 사라지지 않으며, 기록되는 "
+    "대로 답변을 표시합니다.",
     unwritable={
         "full": "디스크가 가득 찼습니다(공간을 확보해 주세요)",
         "read_only": "디스크나 디렉터리가 읽기 전용입니다",
