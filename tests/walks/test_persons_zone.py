@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.demo.talk import FixedClock
+from tests.walks.approvers import met, read, settled
+from tests.walks.deciding import MINA
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -72,3 +74,18 @@ async def test_an_approval_expires_in_the_persons_zone(house: House) -> None:
         await gateway.app.persons.change(who, {"timezone": "Asia/Seoul"})
         await gateway.ask("go")
         assert re.search(r"Without an answer by \d{2}:\d{2}:\d{2} \(KST\)", gateway.said[-1]), gateway.said
+
+
+@in_virtual_time
+async def test_a_card_in_another_chat_is_in_the_approvers_zone(house: House) -> None:
+    script = ("hello", reply(call("look", {})))
+    rules = [Rule("*", "require-approval")]
+    async with house.open(*script, tools=[Desk().tool("look")], rules=rules, people=[MINA], consent=None) as gateway:
+        await gateway.ask("hi")
+        await met(gateway, "mina")
+        for who, zone in (("mina", "Asia/Seoul"), ("ada", "America/New_York")):
+            await gateway.app.persons.change(f"memory:local:{who}", {"timezone": zone})
+        await gateway.ask("go", mentions_us=True, chat_type="group", conversation="room")
+        await settled(house, gateway)
+        assert ZONES.findall(read(gateway, "mina")[0]) == ["KST"]
+        assert ZONES.findall(read(gateway, "room")[0]) == ["EST"]

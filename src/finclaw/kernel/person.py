@@ -3,6 +3,8 @@
 What is kept for somebody (notes, alerts, spend) hangs on the person, not on the chat in which they happened to ask.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
@@ -68,6 +70,16 @@ _reader: Final[ContextVar[Person]] = ContextVar("finclaw_reader", default=NOBODY
 
 def set_reader(person: Person) -> None:
     _reader.set(person)
+
+
+@contextmanager
+def read_by(person: Person) -> Generator[None]:
+    """Show times as this person reads them."""
+    token = _reader.set(person)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
 
 
 def reader_zone() -> "ZoneInfo | None":

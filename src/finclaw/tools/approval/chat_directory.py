@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.person import NOBODY, Person
 
 
 class Chat(Struct, frozen=True, kw_only=True):
@@ -17,6 +18,7 @@ class Chat(Struct, frozen=True, kw_only=True):
     conversation: str
     sender: str
     thread: str | None = None
+    person: Person = NOBODY
 
 
 class ChatDirectory(Protocol):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Addressee, Approval
+from finclaw.kernel.person import read_by
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Inbox
 from finclaw.tools.approval import messages
@@ -51,7 +52,8 @@ class RemoteApprovers:
             return None
         try:
             room = self._chats.capabilities(chat.channel).max_length
-            shown = card(asked, prefix=self._prefix, max_length=room, elsewhere=True)
+            with read_by(chat.person):
+                shown = card(asked, prefix=self._prefix, max_length=room, elsewhere=True)
         except ToolDenied:
             return None
         return Addressee(
