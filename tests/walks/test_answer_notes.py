@@ -48,7 +48,8 @@ The session of 2026-11-18 opens at 09:30 EST. 2026년 11월 19일에는 10시에
 The S&P 500, the Nasdaq 100, the Russell 2000, KOSPI 200 and 코스피 200 are indices.
 삼성전자(005930)와 LG화학(051910)을 말씀하시나요?
 Python 3.11, version 2.0, v1.2.3, AP-10023 and https://a.example/x-999 will do, as in `x = 1_000.5`.
-I am 100% sure: HTTP 404, 365 days, 200-day average, Rule 144, a 401(k), Fortune 500, EMA 200, [card …1111], 02-3774-9000.
+I am 100% sure: HTTP 404, 365 days, 200-day average, Rule 144, a 401(k), Fortune 500, EMA 200, [card …1111].
+Call 02-3774-9000.
 ```AAPL 187.20```
 You said $1,500.50 and 20%, that is, 1500.50.""".splitlines()
 
