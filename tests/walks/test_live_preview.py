@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 
+from finclaw.delivery.split import RESENT_MARK
 from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown, StoreFailed
 from finclaw.kernel.envelope import Capabilities, OutboundFile
 from finclaw.pipeline.settings import PipelineSettings
@@ -112,6 +113,20 @@ async def test_an_answer_that_cannot_take_its_place_is_a_message_of_its_own(
         await gateway.app.idle()
         assert shown(gateway) == [(SENTENCES[0] + SENTENCES[1]).strip()], "once, and whole"
         assert len(gateway.channel.attempts) == messages
+
+
+@pytest.mark.parametrize("deletes", [True, False])
+@in_virtual_time
+async def test_answer_after_edits_in_doubt_is_marked_if_its_preview_stays(house: House, *, deletes: bool) -> None:
+    """An edit without a reply may have shown the answer already, in the message that cannot be deleted."""
+    script = reply(say(SENTENCES[0]), delay(3), say(SENTENCES[1]))
+    async with house.open(script, capabilities=Capabilities(edits=True, deletes=deletes)) as gateway:
+        accepted = await gateway.channel.write("tell me")
+        await gateway.channel.until_sent(1)
+        gateway.channel.fail_next_edits(SendUnknown("cut"), times=3)
+        await gateway.outcome(accepted)
+        await gateway.app.idle()
+        assert shown(gateway)[-1].startswith(RESENT_MARK) == (not deletes)
 
 
 @in_virtual_time

@@ -72,8 +72,9 @@ async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: C
     if not unit.shows_something:
         return supersede(unit)
     log.warning("unit %s cannot take the place of its preview and is sent by itself: %s", unit.id, error)
-    await try_change(channel, place, None)
-    return replace(unit, edits=None)
+    may_be_shown = unit.attempts > 0 or not isinstance(error, SendRefused)
+    is_doubtful = await try_change(channel, place, None) is not None and may_be_shown
+    return _send_by_itself(unit, channel, is_doubtful=is_doubtful)
 
 
 def _send_by_itself(unit: OutboxItem, channel: Channel, *, is_doubtful: bool) -> OutboxItem:
