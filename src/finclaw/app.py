@@ -98,7 +98,7 @@ class App(RecordService):
         pools, prefix = settings.pipeline.pools, settings.command_prefix
         self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
-        people, self.chats = settings.everybody(), Chats(agent.name, store, channels, persons.find)
+        people, self.chats = settings.everybody(), Chats(agent.name, store, channels, persons)
         self.persons = PersonService(store, people, persons)
         dropped, told = drop_copies(recent, options, self._sender, emit), Announcer(emit, agent.name)
         forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)

@@ -14,6 +14,7 @@ from finclaw.ids import identity
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.chats import Chats
+from finclaw.pipeline.persons import PersonDirectory
 from finclaw.routing.session_key import session_key
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
@@ -45,7 +46,7 @@ def test_always_the_one_used_last_by_exactly_this_sender(talks: list[tuple[str, 
             key = await wrote(store, clock, sender, conversation, kind)
             if sender == wanted and kind == "direct":
                 expected, last = key, conversation
-        chat = await Chats("main", store, CHANNELS).chat_of([identity("chat", "bot", wanted)])
+        chat = await Chats("main", store, CHANNELS, PersonDirectory()).chat_of([identity("chat", "bot", wanted)])
         assert (None if chat is None else chat.session) == expected
         if chat is not None:
             assert (chat.channel, chat.account, chat.conversation, chat.sender) == ("chat", "bot", last, wanted)
@@ -62,7 +63,8 @@ def test_where_nobody_reads_nobody_is_found(tmp_path: Path, channel: str) -> Non
     async def walk() -> None:
         store = open_store(tmp_path / "x.db", clock, threaded=False)
         await wrote(store, clock, "ada", "ada", channel=channel)
-        assert await Chats("main", store, CHANNELS).chat_of([identity(channel, "bot", "ada")]) is None
+        chats = Chats("main", store, CHANNELS, PersonDirectory())
+        assert await chats.chat_of([identity(channel, "bot", "ada")]) is None
         await store.close()
 
     clock.run(walk())
@@ -77,7 +79,7 @@ def test_others_with_a_like_name_do_not_hide_somebody(tmp_path: Path) -> None:
         key = await wrote(store, clock, "owner", "main", channel="web")
         for number in range(300):
             await wrote(store, clock, f"owner/{number}", "main", channel="web")
-        chat = await Chats("main", store, CHANNELS).chat_of([identity("web", "bot", "owner")])
+        chat = await Chats("main", store, CHANNELS, PersonDirectory()).chat_of([identity("web", "bot", "owner")])
         assert chat is not None
         assert chat.session == key
         await store.close()

@@ -1,15 +1,16 @@
 """A lookup of people's direct chats: the one in which a person wrote to us last."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from finclaw.ids import parts_of
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
-from finclaw.kernel.person import NOBODY, Person
+from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import SessionRecord
 from finclaw.kernel.store_port import ConversationStore, PersonStore
+from finclaw.pipeline.persons import PersonDirectory
 from finclaw.routing.session_key import Place, place_of, session_key
 from finclaw.tools.approval.chat_directory import Chat
 
@@ -23,16 +24,12 @@ class Chats:
     """A lookup of direct chats in the store."""
 
     def __init__(
-        self,
-        agent: str,
-        store: ConversationStore,
-        channels: Mapping[str, Channel],
-        find_person: Callable[[Inbound], Person] = lambda _: NOBODY,
+        self, agent: str, store: ConversationStore, channels: Mapping[str, Channel], persons: PersonDirectory
     ) -> None:
         self._agent = agent
         self._store = store
         self._channels = channels
-        self._find_person = find_person
+        self._persons = persons
 
     def capabilities(self, channel: str) -> Capabilities:
         """The capabilities of a channel; of one that is not there any more, those that most have."""
@@ -43,7 +40,7 @@ class Chats:
         """None: they never wrote to us directly, or only where a sender is just what a message says."""
         found = [session for who in known_as for session in await self._find_latest(who)]
         latest = max(found, key=lambda each: each.updated_at, default=None)
-        return None if latest is None else _chat(latest.key, self._find_person)
+        return None if latest is None else _chat(latest.key, self._persons)
 
     async def find_session(self, who: str, persons: PersonStore) -> tuple[str, str] | None:
         """The session of that chat and the person's id, of somebody by id, identity or name; None: there is none."""
@@ -83,7 +80,7 @@ def _is_with(place: Place, agent: str, theirs: Inbound) -> bool:
     return place.chat_type == "direct" and where == (agent, theirs.channel, theirs.account, theirs.sender.id)
 
 
-def _chat(key: str, find_person: Callable[[Inbound], Person]) -> Chat | None:
+def _chat(key: str, persons: PersonDirectory) -> Chat | None:
     place = place_of(key)
     if place is None or place.peer is None:
         return None
@@ -94,5 +91,5 @@ def _chat(key: str, find_person: Callable[[Inbound], Person]) -> Chat | None:
         conversation=place.conversation,
         sender=place.peer,
         thread=place.thread,
-        person=find_person(Inbound(text="", channel=place.channel, account=place.account, sender=Sender(place.peer))),
+        person=persons.find(Inbound(text="", channel=place.channel, account=place.account, sender=Sender(place.peer))),
     )
