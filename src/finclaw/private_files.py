@@ -38,9 +38,12 @@ def close_to_others(directory: Path) -> None:
 
 
 def refuse_files_of_others(directory: Path) -> None:
-    """Raises ConfigError if another user owns the directory, or a file in a directory that others can open."""
+    """Raises ConfigError if others can open the directory, and another user owns it or a file in it.
+
+    One that is closed to others belongs to whoever the gateway runs as; root may look at it as it is.
+    """
     is_open = directory.exists() and directory.stat().st_mode & 0o077
-    if _is_foreign(directory.resolve()) or (is_open and _contains_foreign_files(directory)):
+    if is_open and (_is_foreign(directory.resolve()) or _contains_foreign_files(directory)):
         raise _refusal(directory)
 
 

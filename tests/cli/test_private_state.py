@@ -95,7 +95,7 @@ def test_open_state_is_closed_at_start_and_logged(mode: int, tmp_path: Path, cap
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize(
     ("mode", "name"),
-    [*((mode, "finclaw.yaml") for mode in (0o777, 0o1777, 0o775)), (0o755, "extensions/memory.db"), (0o700, "")],
+    [*((mode, "finclaw.yaml") for mode in (0o777, 0o1777, 0o775)), (0o755, "extensions/memory.db"), (0o755, "")],
 )
 def test_state_with_files_of_others_is_refused(mode: int, name: str, tmp_path: Path) -> None:
     (tmp_path / "extensions").mkdir()
