@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Final
 
 from finclaw.kernel.message import Message, ToolResult
@@ -13,21 +14,27 @@ NO_SOURCE: Final[dict[Language, str]] = {
     "en": "(No source was consulted for these figures.)",
     "ko": "(이 수치는 출처를 확인하지 않았습니다.)",
 }
-_LONGEST: Final = 20_000  # characters of each text: one of figures alone takes 0.2 s
-_MOST_READ: Final = 40_000
+_MOST_TEXTS: Final = 20
+"""Texts of the conversation that are searched, the newest first; every answer with figures pays for them."""
+_LONGEST: Final = 100_000
+_SCALED: Final = re.compile(r"\d ?(?:[천만억조kmbt]|thousand|million|billion|trillion)", re.IGNORECASE)
+_LONGEST_SCALED: Final = 2_000
+_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|\n")
+_FENCE: Final = re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)  # the number guard exempts fenced code too
 _NO_FIGURES: Final = re.compile(
-    r"(```|~~~).*?(?:\1|\Z)|https?://\S+"  # the number guard exempts fenced code too
+    r"https?://\S+"
     r"|(?:S&P|ASX|Nasdaq|Russell|Dow|FTSE|TOPIX|Nikkei|Stoxx|CSI|KRX|KOSPI|KOSDAQ|Fortune|\b[SE]MA"
     r"|코스피|코스닥|나스닥|다우|러셀|닛케이)[ -]?(?:30|50|150|225|[1-6]00|[12]000)(?!\d|[,.]\d|\s?%)"
     r"|(?:\b(?:version|ver\.?|rule|section|error|http|tls|python|java|ios|android|macos|gpt|claude)[ -]?|버전 ?"
     r"|[a-z]-|…)\d[\d.-]*+(?!\s?%|,\d)"
     r"|\b\d{1,4}(?:\([a-z]\)|[ -](?:days?|hours?|minutes?)\b|:\d\d|\s?[ap]\.?m\b)|\b\d{2,4}(?:[ -]\d{3,4}){2,3}\b"
     r"|\b100%(?=\s[a-z가-힣])",
-    re.DOTALL | re.IGNORECASE,
+    re.IGNORECASE,
 )
-"""Code, addresses, indices, versions, ids, numbers of cards and telephones, times, and being 100% sure."""
+"""Addresses, indices, versions, ids, numbers of cards and telephones, times, and being 100% sure."""
 _INLINE_CODE: Final = re.compile(r"`[^`\n]*`")
 _PRICE: Final = re.compile(r"[$₩€¥£￦%％]|\b\d+\.\d+\b")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _YEARS: Final = re.compile(r"(?:19|20)\d\d(?:\s?[-–~∼]\s?(?:19|20)\d\d)?")
 _ENDING: Final = re.compile(r"(?<=\d)(?=입니|이[고며다었에]|예요|였|정도|가량|배|x(?!\w))")
 """Korean endings and multiples behind a plain number; `find_figures` knows particles only."""
@@ -38,16 +45,53 @@ def has_unsourced_figures(answer: str, conversation: Sequence[Message]) -> bool:
     """Return whether the answer claims a figure that no text in `conversation` but the model's gives."""
     if not any(map(str.isdigit, answer)):
         return False
-    text = _INLINE_CODE.sub(lambda code: code[0] if _PRICE.search(code[0]) else " ", _NO_FIGURES.sub(" ", answer))
-    text = _separate_units(text)
-    claimed = {value for figure in find_figures(text) if _is_claim(figure, text) for value in _values(figure)}
-    room = _MOST_READ
-    for given in _given_texts(conversation):
-        if not claimed or room <= 0:
-            break
-        claimed.difference_update(*map(_values, find_figures(_separate_units(given[:_LONGEST]))))
-        room -= len(given[:_LONGEST])
-    return bool(claimed)
+    given: list[str] | None = None
+    for sentence in _SENTENCES.split(_FENCE.sub(" ", answer)):  # most often the first figure decides
+        if not any(map(str.isdigit, sentence)):
+            continue
+        text = _INLINE_CODE.sub(_keep_price, _NO_FIGURES.sub(" ", sentence))
+        text = _separate_units(text)
+        for figure in find_figures(text):
+            if not _is_claim(figure, text):
+                continue
+            if given is None:
+                given = [each[:_LONGEST].replace(",", "") for each in islice(_given_texts(conversation), _MOST_TEXTS)]
+            if not _is_given(figure, text, given):
+                return True
+    return False
+
+
+def _keep_price(code: re.Match[str]) -> str:
+    return code[0] if _PRICE.search(code[0]) else " "
+
+
+def _is_given(figure: Figure, text: str, given: Sequence[str]) -> bool:
+    """Whether one of the texts has all its numbers, or the same value in other words, such as 1.5억."""
+    numbers = [_trim(each) for each in _NUMBER.findall(text[figure.start : figure.end].replace(",", ""))]
+    if any(all(_has_number(each, number) for number in numbers) for each in given):
+        return True
+    values = set(_values(figure))
+    scaled = (each[:_LONGEST_SCALED] for each in given if _SCALED.search(each, 0, _LONGEST_SCALED))
+    is_scaled = figure.scale != 1 and figure.kind == "amount" and figure.value.denominator == 1
+    if is_scaled and any(_has_number(each, str(abs(figure.value))) for each in given):
+        return True
+    return any(values & set(_values(other)) for each in scaled for other in find_figures(_separate_units(each)))
+
+
+def _trim(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
+
+
+def _has_number(text: str, number: str) -> bool:
+    """Whether the number stands in the text, whatever zeros end its decimals."""
+    start = text.find(number)
+    while start >= 0:
+        end = start + len(number)
+        behind = text[end : end + 4].lstrip("0") if "." in number else text[end : end + 1]
+        if not text[max(0, start - 1) : start].isdigit() and not behind[:1].isdigit():
+            return True
+        start = text.find(number, end)
+    return False
 
 
 def _separate_units(text: str) -> str:
