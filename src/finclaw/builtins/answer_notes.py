@@ -67,7 +67,7 @@ class AnswerNotes:
         answer = turn.text if is_kept else outbound.text
         has_facts = any(fact.source != "clock" for fact in turn.facts)
         if UNSOURCED in turn.metadata and not has_facts and any(map(str.isdigit, answer)):
-            line = NO_SOURCE[find_language(answer) or ctx.inbound.reply_language]
+            line = NO_SOURCE[find_language(answer[:200]) or ctx.inbound.reply_language]
             text = text if line in answer else with_last_line(text, line, begun=ctx.is_sent_in_blocks)
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])

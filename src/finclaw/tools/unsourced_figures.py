@@ -45,19 +45,16 @@ def has_unsourced_figures(answer: str, conversation: Sequence[Message]) -> bool:
     """Return whether the answer claims a figure that no text in `conversation` but the model's gives."""
     if not any(map(str.isdigit, answer)):
         return False
-    given: list[str] | None = None
+    given = [each[:_LONGEST].replace(",", "") for each in islice(_given_texts(conversation), _MOST_TEXTS)]
+    known = set[str]()
     for sentence in _SENTENCES.split(_FENCE.sub(" ", answer)):  # most often the first figure decides
-        if not any(map(str.isdigit, sentence)):
+        numbers = {_trim(each) for each in _NUMBER.findall(sentence.replace(",", ""))} - known
+        known |= {number for number in numbers if any(_has_number(each, number) for each in given)}
+        if numbers <= known:
             continue
-        text = _INLINE_CODE.sub(_keep_price, _NO_FIGURES.sub(" ", sentence))
-        text = _separate_units(text)
-        for figure in find_figures(text):
-            if not _is_claim(figure, text):
-                continue
-            if given is None:
-                given = [each[:_LONGEST].replace(",", "") for each in islice(_given_texts(conversation), _MOST_TEXTS)]
-            if not _is_given(figure, text, given):
-                return True
+        text = _separate_units(_INLINE_CODE.sub(_keep_price, _NO_FIGURES.sub(" ", sentence)))
+        if any(_is_claim(figure, text) and not _is_given(figure, text, given) for figure in find_figures(text)):
+            return True
     return False
 
 
