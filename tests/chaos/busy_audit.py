@@ -15,6 +15,7 @@ from tests.chaos.busy_child import number_in, write_answer
 from finclaw.delivery.outbox import MAX_DOUBTS
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.testing import HistoryEvent, ReplySeen, UnitRow, judge
+from finclaw.tools.unsourced_figures import NO_SOURCE
 
 STOPS: Final = frozenset({"/stop", "stop", "중지"})
 """What people write here to stop an answer."""
@@ -88,7 +89,8 @@ class _Case:
                 self.parts[unit.inbound_id].append(unit)
         self.texts: dict[str, str] = {}
         for reply in self.replies:
-            self.texts.setdefault(reply.token, reply.text.removeprefix(RESENT_MARK))
+            text = reply.text.removeprefix(RESENT_MARK).partition(f"\n\n{NO_SOURCE['en']}")[0]  # numbers are figures
+            self.texts.setdefault(reply.token, text)
         self.by_number = {n: each for each in books.entries if (n := self.number_of(each)) is not None}
 
     def number_of(self, entry: Entry) -> int | None:
