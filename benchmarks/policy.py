@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.meter import cpu_seconds
-from finclaw.tools.policy.condition import Condition
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule import Rule
-from finclaw.tools.policy.verdict import PolicyContext, ToolFacts
+from finclaw.policy.condition import Condition
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule import Rule
+from finclaw.policy.verdict import PolicyContext, ToolFacts
 
 RULES: Final = 1_000
 CALLS: Final = 2_000

@@ -16,7 +16,7 @@ from finclaw.clock import SystemClock
 from finclaw.config.load import load_settings
 from finclaw.finance.live.report import write_report
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 
 
 def main() -> int:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
+from finclaw.approvals.people import PersonSettings
 from finclaw.clock import SystemClock
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.testing import MemoryChannel, ScriptedProvider
-from finclaw.tools.approval.people import PersonSettings
 
 STAGES = ("normalize", "gate", "command", "ack", "context")
 GOAL_US = 300

@@ -8,6 +8,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from finclaw.agent.agent import Agent
+from finclaw.approvals.announce import Announcer
+from finclaw.approvals.approvals import Approvals
+from finclaw.approvals.summary import summaries
+from finclaw.approvals.watch import ApprovalWatch
 from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import chosen_model
@@ -57,10 +61,6 @@ from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import LaneWaiting, list_queue
-from finclaw.tools.approval.announce import Announcer
-from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.approval.summary import summaries
-from finclaw.tools.approval.watch import ApprovalWatch
 
 log = logging.getLogger(__name__)
 

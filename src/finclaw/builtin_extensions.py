@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.prompt import turn_context_note
 from finclaw.agent.prompt.profile import strictest_level
+from finclaw.approvals.approvals import Approvals
 from finclaw.builtins.answer_notes import AnswerNotes
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics
@@ -54,7 +55,6 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.turn_options import TurnOptions
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
-from finclaw.tools.approval.approvals import Approvals
 
 if TYPE_CHECKING:
     from finclaw.finance.commands.answers import CommandMarket

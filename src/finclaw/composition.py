@@ -14,6 +14,7 @@ from finclaw.agent.prompt import PromptParts, system_prompt
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn_state.state import RecordedTurn
 from finclaw.app import App
+from finclaw.approvals.approvals import Approvals
 from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
@@ -33,16 +34,15 @@ from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Channel, Clock, Provider
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.persons import open_directory
+from finclaw.policy import Consent
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule_check import check_rules
 from finclaw.storage.blobs.directory import BLOBS, BlobDirectory
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.state_lock import StateLock
-from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.guard.options import GuardChoice
+from finclaw.tools.guard_options import GuardChoice
 from finclaw.tools.outbound_files import PutBlob
-from finclaw.tools.policy import Consent
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule_check import check_rules
 
 log = logging.getLogger(__name__)
 

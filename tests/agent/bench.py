@@ -23,13 +23,13 @@ from finclaw.kernel.record import Claim, TurnCalls
 from finclaw.kernel.scope import Ids, TurnResult
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.kernel.turn_options import TurnOptions
+from finclaw.policy import Consent, nobody
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule import Rule
 from finclaw.sessions.conversation import Conversation
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.clock import EPOCH
 from finclaw.testing.provider import Line, Script
-from finclaw.tools.policy import Consent, nobody
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.registry import ToolRegistry
 
 AnyLayer = Callable[[Any], Awaitable[Any]]

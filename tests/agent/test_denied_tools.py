@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from tests.agent.bench import Bench
 
 from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.policy.condition import Condition
+from finclaw.policy.groups import GROUPS, ToolGroup
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule import Rule
+from finclaw.policy.stages import STAGES
 from finclaw.testing import call, reply
 from finclaw.tools.define import tool
-from finclaw.tools.policy.condition import Condition
-from finclaw.tools.policy.groups import GROUPS, ToolGroup
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule import Rule
-from finclaw.tools.policy.stages import STAGES
 
 
 @tool("market__quote", "A price.", group="finance")

@@ -150,14 +150,14 @@ ADVISORIES: Final[dict[str, Row]] = {
         (
             "here::test_a_server_that_calls_its_tool_harmless_is_asked_about",
             "tests/builtins/mcp/test_client.py::test_policy_takes_it_for_a_strangers_tool",
-            "tests/tools/policy/test_stages.py::test_a_label_of_ones_own_is_no_way_out",
+            "tests/policy/test_stages.py::test_a_label_of_ones_own_is_no_way_out",
         ),
     ),
     "GHSA-xww8-gqvh-92x9": Row(
         "What cannot be shown in full is not asked for.",
         (
             "here::test_what_a_chat_would_cut_is_not_asked_for",
-            "tests/tools/approval/test_card.py::test_every_argument_can_be_read_back_exactly",
+            "tests/approvals/test_card.py::test_every_argument_can_be_read_back_exactly",
         ),
     ),
     "CVE-2026-28463, GHSA-796m-2973-wc5q": Row(
@@ -225,7 +225,7 @@ ADVISORIES: Final[dict[str, Row]] = {
     ),
     "nanobot: empty allow-list": Row(
         "Nobody named means nobody.",
-        ("here::test_nobody_named_is_nobody", "tests/tools/approval/test_consent.py::test_no_approver_means_no"),
+        ("here::test_nobody_named_is_nobody", "tests/approvals/test_consent.py::test_no_approver_means_no"),
         later=f"{_MESSAGES}: who may write at all (gate and pairing)",
     ),
     "nanobot: list of private addresses": Row(

@@ -10,7 +10,7 @@ from tests.builtins.mcp.bench import Bench
 from tests.walks.house import House
 
 from finclaw.diagnostics.log import PlainLines, start_logging
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 
 
 @pytest.fixture

@@ -18,16 +18,16 @@ from tests.walks.house import House, in_virtual_time, until
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.clock import SystemClock
 from finclaw.config.schema import StorageSettings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.port import ToolScope
+from finclaw.policy.rule import Rule
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, hold, reply
 from finclaw.testing.provider import Line
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.define import tool
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 pytestmark = pytest.mark.spec("DX-22", "G-07")

@@ -8,8 +8,8 @@ from tests.attack.desk import Desk
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.policy.rule import Rule
 from finclaw.testing import call, reply
-from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("G-07")
 

@@ -20,9 +20,9 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.errors import AuthFailed, BadRequest, ProviderError, SendFailed
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.scope import DeliveryContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
+from finclaw.redaction.redact import redact_for_display
 from finclaw.testing import call, fails, reply
 from finclaw.tools.define import tool
-from finclaw.tools.guard.redact import redact_for_display
 
 pytestmark = pytest.mark.spec("DX-32")
 

@@ -31,10 +31,10 @@ from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext
+from finclaw.policy.rule import Rule
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply
 from finclaw.testing.provider import Line
 from finclaw.tools.define import tool
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 pytestmark = pytest.mark.spec("DX-32", "T-16")

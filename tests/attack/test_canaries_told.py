@@ -25,11 +25,11 @@ from tests.cli.terminal import finclaw
 from tests.walks.house import House
 from tests.web.conftest import TOKEN
 
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.diagnostics.log import JsonLines, PlainLines
 from finclaw.errors import ExtensionError, StoreFailed
+from finclaw.redaction.redact import redact_for_display
 from finclaw.testing import FakeClock, call, reply
-from finclaw.tools.approval.settings import ApprovalSettings
-from finclaw.tools.guard.redact import redact_for_display
 
 pytestmark = pytest.mark.spec("DX-32")
 

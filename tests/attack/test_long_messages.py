@@ -27,11 +27,11 @@ from finclaw.delivery.preview import Preview
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret
+from finclaw.redaction.redact import redact_for_display
+from finclaw.taint.addresses import addresses_in
+from finclaw.taint.sources import unquoted_part
 from finclaw.testing import ScriptedProvider
 from finclaw.text import language_of
-from finclaw.tools.addresses import addresses_in
-from finclaw.tools.guard.redact import redact_for_display
-from finclaw.tools.sources import unquoted_part
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings

@@ -7,7 +7,7 @@ Rows of the attack table (research on reliability and security, §8) that touch 
     tool result carries a fake tool call                the same (disguise fence, in json)
     /approve by the model, a tool, a forwarded message  test_the_model_s_own_words_decide_nothing,
                                                         test_a_forwarded_message..., walks/test_approval_spoofs.py
-    approval text is not the action                     test_late.py, tools/approval
+    approval text is not the action                     test_late.py, approvals
     excessive orders                                    each order is asked for: test_obedient, walks/test_consent.py
     cross-user leak                                     test_one_person_s_strangers_are_not_another_s
     secrets in logs, errors, transcripts, events        test_canaries.py and its neighbours _calls, _told, _settings
@@ -16,7 +16,7 @@ Rows of the attack table (research on reliability and security, §8) that touch 
     memory poisoning                                    test_nothing_is_remembered_that_a_stranger_asked_for
     "always" bound to a wrapper, tool's own label       walks/test_consent.py, test_late.py
     cost, flood                                         test_cards_do_not_pile_up
-    SSRF, archives, pickle, ReDoS                       builtins/web, tools/guard, house: not an obedient model's
+    SSRF, archives, pickle, ReDoS                       builtins/web, redaction, house: not an obedient model's
 """
 
 import json
@@ -35,9 +35,9 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.builtins.web.extension import fetch_tool
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.port import Tool
+from finclaw.policy.rule import Rule
 from finclaw.testing import FakeClock, call, reply
 from finclaw.testing.provider import Line
-from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22", "G-07", "T-14")
 

@@ -34,7 +34,7 @@ SAMPLES: Final = {"DIGIT": "1", "NOT_DIGIT": "a", "SPACE": " ", "NOT_SPACE": "a"
 BOUNDED: Final = {
     "finclaw.demo.assistant.arithmetic:": 120,
     "finclaw.demo.assistant.": 1_200,  # `question.py` looks at no more of a text
-    "finclaw.tools.guard.clean:66": 0,  # `clean` has ended all titles but the first
+    "finclaw.redaction.clean:66": 0,  # `clean` has ended all titles but the first
     "finclaw.testing.": 0,  # no part of a gateway
 }
 """Patterns that never see a longer text."""

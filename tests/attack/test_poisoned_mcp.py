@@ -23,9 +23,9 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.clock import SystemClock
 from finclaw.errors import ToolError
 from finclaw.kernel.port import Tool
+from finclaw.policy.rule import Rule
+from finclaw.redaction.clean import clean
 from finclaw.testing import MemoryChannel, ScriptedProvider
-from finclaw.tools.guard.clean import clean
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 pytestmark = pytest.mark.spec("DX-22", "G-07")

@@ -19,8 +19,8 @@ from finclaw.builtins.skills.front_matter import read_skill, read_text
 from finclaw.builtins.skills.record import RECORD
 from finclaw.builtins.skills.skill import BadSkill
 from finclaw.kernel.message import Message
+from finclaw.policy.rule import Rule
 from finclaw.testing import call, reply
-from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22", "DX-64")
 

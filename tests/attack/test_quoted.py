@@ -11,7 +11,7 @@ from tests.walks.house import House, in_virtual_time
 from tests.walks.joining import change
 
 from finclaw.testing import call, delay, reply, say
-from finclaw.tools.guard.control_tokens import neutralize_control_tokens
+from finclaw.tools.control_tokens import neutralize_control_tokens
 
 pytestmark = pytest.mark.spec("DX-22", "G-07")
 

@@ -9,15 +9,15 @@ from tests.attack.desk import Desk
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.chunk import ModelRequest, Usage
 from finclaw.kernel.event import ContextCompacted
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import TurnContext, TurnResult
+from finclaw.policy.rule import Rule
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import Reply, call, reply
-from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.define import tool
-from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("G-07")
 

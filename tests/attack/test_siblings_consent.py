@@ -15,6 +15,8 @@ from tests.walks.deciding import MINA, asked, state, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 
 import finclaw
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.config.schema import Settings
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
@@ -22,8 +24,6 @@ from finclaw.kernel.event import PreviewUpdated
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import MessageContext, Outcome, ToolCallContext
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply, say
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.define import tool
 from finclaw.web.principal import OWNER, MessageBody, inbound
 

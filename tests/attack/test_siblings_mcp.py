@@ -18,8 +18,8 @@ from tests.walks.house import Gateway
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.clock import SystemClock
+from finclaw.policy.rule import Rule
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 SERVER: Final = Path(__file__).parent / "sibling_server.py"

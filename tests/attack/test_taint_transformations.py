@@ -20,9 +20,9 @@ from finclaw.kernel.scope import MessageContext, Outcome, TurnContext, TurnResul
 from finclaw.kernel.turn_options import TurnOptions
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.kinds import StoreKind
+from finclaw.taint.sources import sources_of
 from finclaw.testing import call, reply
 from finclaw.testing.provider import Line
-from finclaw.tools.sources import sources_of
 
 pytestmark = pytest.mark.spec("G-07")
 

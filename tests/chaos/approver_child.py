@@ -15,12 +15,12 @@ from tests.walks.house import Parts
 from tests.walks.tools import Desk
 
 import finclaw
+from finclaw.approvals.people import PersonSettings
 from finclaw.clock import SystemClock
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Capabilities, Receipt
 from finclaw.kernel.record import OutboxItem
 from finclaw.testing import MemoryChannel, Reply, ScriptedProvider, arm_from_environment, call, reply
-from finclaw.tools.approval.people import PersonSettings
 
 PEOPLE = tuple(
     PersonSettings(name=name, known_as=(f"memory:local:{name}",), roles=("approver",)) for name in ("mina", "jun")

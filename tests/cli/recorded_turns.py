@@ -15,11 +15,11 @@ from finclaw.kernel.port import Provider
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.turn_options import TurnOptions
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.policy import Consent, nobody
+from finclaw.policy.rule import Rule
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.provider import Line, Script
-from finclaw.tools.policy import Consent, nobody
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 

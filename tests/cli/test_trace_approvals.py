@@ -10,10 +10,10 @@ from tests.walks.deciding import MINA, wrote
 from tests.walks.house import House
 from tests.walks.tools import Desk
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.cli.main import main
 from finclaw.kernel.approval import Approval
 from finclaw.testing import call, reply
-from finclaw.tools.approval.people import PersonSettings
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from finclaw.app import App
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.composition import build
 from finclaw.config.schema import Settings
@@ -15,7 +16,6 @@ from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Clock, Provider, ToolOutput, ToolScope
 from finclaw.testing.provider import call, reply
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.define import tool
 from finclaw.web.principal import CHANNEL
 

@@ -18,6 +18,7 @@ from tests.walks.tools import Desk, hang
 
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.approvals.people import PersonSettings
 from finclaw.builtin_extensions import load_registrar
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.extensions.loading import OWN
@@ -27,14 +28,13 @@ from finclaw.kernel.event import PolicyDenied, PolicyJudged, ToolTimedOut, all_e
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext
+from finclaw.policy.condition import Condition
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule import Rule
+from finclaw.policy.stages import STAGES, Stage
+from finclaw.policy.verdict import PolicyContext, StageVerdict, facts_of
 from finclaw.testing import Reply, call, reply
-from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.define import ToolOptions, raw_tool, tool
-from finclaw.tools.policy.condition import Condition
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule import Rule
-from finclaw.tools.policy.stages import STAGES, Stage
-from finclaw.tools.policy.verdict import PolicyContext, StageVerdict, facts_of
 from finclaw.tools.registry import ToolRegistry
 
 CARD = "card 4111 1111 1111 1111"
@@ -472,6 +472,6 @@ def test_each_event_is_made_in_the_one_place_where_the_thing_happens() -> None:
     several = {name for name, files in places.items() if len(files) > 1}
     assert several == {"tool:unregister", "session:repair", "stream:text_delta", "queue:change"}
     told_by = {name: next(iter(places[name])) for name in places if name not in several}
-    assert told_by["tool:policy:verdict"] == told_by["tool:policy:deny"] == "tools/policy/announce.py"
+    assert told_by["tool:policy:verdict"] == told_by["tool:policy:deny"] == "policy/announce.py"
     assert told_by["tool:execute:timeout"] == told_by["tool:circuit:change"] == "agent/tool_call.py"
     assert told_by["session:lock:acquire"] == told_by["session:lock:stale"]

@@ -27,15 +27,15 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import LockTakenOver, PolicyJudged
 from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
 from finclaw.kernel.port import ToolScope
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule import Rule
+from finclaw.policy.stages import STAGES
+from finclaw.policy.verdict import PolicyContext, ToolFacts, Verdict
 from finclaw.storage.jsonl.repair import repair_transcript
 from finclaw.testing import FakeClock, call, reply
 from finclaw.testing.api_rules import violations
-from finclaw.tools.guard import GuardOptions, guard
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule import Rule
-from finclaw.tools.policy.stages import STAGES
-from finclaw.tools.policy.verdict import PolicyContext, ToolFacts, Verdict
 from finclaw.tools.registry import ToolRegistry
+from finclaw.tools.result_guard import GuardOptions, guard
 from finclaw.transcript.integrity import UNAVAILABLE, mend
 from finclaw.transcript.request_sanitizer import sanitize_request
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.delivery.control import ControlTokenStream, ExtractedTokens, extract_control_tokens
-from finclaw.tools.guard.control_tokens import CONTROL_TOKENS, ControlToken, neutralize_control_tokens
+from finclaw.tools.control_tokens import CONTROL_TOKENS, ControlToken, neutralize_control_tokens
 
 FLAGS = {
     "NO_REPLY": "has_no_reply",

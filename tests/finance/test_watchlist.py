@@ -9,6 +9,7 @@ from tests.finance.sources.vendors import Vendors
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.live_gateway import opened
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.finance.watchlist.answers import WatchRequest, read_watch
 from finclaw.finance.watchlist.store import MIGRATIONS, MOST_WATCHED, TooManyWatched, Watchlists
 from finclaw.kernel.erasure import SenderId
@@ -16,7 +17,6 @@ from finclaw.kernel.person import Person
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock, call
-from finclaw.tools.approval.people import PersonSettings
 
 TUESDAY = datetime(2026, 11, 17, 5, 0, tzinfo=UTC)
 MINA = PersonSettings(name="Mina", known_as=("memory:local:mina", "memory:other:m-7"))

@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 
+from finclaw.approvals.card import card
+from finclaw.approvals.people import People
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.builtins.grant_words import grants_text
 from finclaw.config.load import load_settings
 from finclaw.kernel.approval import Standing
 from finclaw.kernel.event import ApprovalChange
-from finclaw.tools.approval.card import card
-from finclaw.tools.approval.people import People
-from finclaw.tools.approval.settings import ApprovalSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "approvals.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from finclaw.approvals.people import People, PersonSettings
 from finclaw.kernel.envelope import ChatType, Inbound, Limits, Sender
 from finclaw.pipeline.gate import Gate
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.normalize import normalize
-from finclaw.tools.approval.people import People, PersonSettings
 
 ADA = Sender("ada", "Ada", ("admin",))
 

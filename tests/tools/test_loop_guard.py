@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.tools.guard import guard_result
 from finclaw.tools.loop_guard import LoopAction, LoopGuard, LoopVerdict
+from finclaw.tools.result_guard import guard_result
 
 AAPL = {"symbol": "AAPL"}
 LADDER: list[LoopAction] = ["run", "run", "warn", "warn", "refuse", "refuse", "refuse", "end", "end"]

@@ -15,7 +15,7 @@ from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import DefinedTool, raw_tool, tool
 from finclaw.tools.docstring import read_docstring
-from finclaw.tools.guard import NO_RESULT
+from finclaw.tools.result_guard import NO_RESULT
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
 

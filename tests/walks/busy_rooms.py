@@ -14,6 +14,8 @@ from zlib import crc32
 from tests.walks.house import TRUSTING, Gateway, House
 from tests.walks.tools import Desk
 
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.context import current_turn
 from finclaw.kernel.envelope import Capabilities
@@ -22,13 +24,11 @@ from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
+from finclaw.policy.condition import Condition
+from finclaw.policy.rule import Rule
 from finclaw.sessions.queue_mode import WaitingMode
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import Reply, call, delay, reply
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
-from finclaw.tools.policy.condition import Condition
-from finclaw.tools.policy.rule import Rule
 
 MESSAGES = 20
 WAITING_MODES: tuple[WaitingMode, ...] = get_args(WaitingMode)

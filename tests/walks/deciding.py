@@ -4,11 +4,11 @@ from typing import Any
 
 from tests.walks.house import Gateway
 
+from finclaw.approvals.action import Action
+from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
 from finclaw.routing.session_key import session_key
-from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import PersonSettings
 
 MINA = PersonSettings(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
 

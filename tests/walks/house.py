@@ -13,6 +13,8 @@ import finclaw
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import CompactionSettings
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.cancellation import wait_shielded
 from finclaw.channels.settings import ChannelSettings
 from finclaw.config.schema import StorageSettings
@@ -24,14 +26,12 @@ from finclaw.kernel.port import Command, Tool
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.settings import CommandSettings, PipelineSettings
+from finclaw.policy import Consent, nobody
+from finclaw.policy.rule import Rule
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, SimulatedCrash, crash_at
 from finclaw.testing.provider import Line, Script
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
-from finclaw.tools.policy import Consent, nobody
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 C = TypeVar("C")

@@ -9,9 +9,9 @@ from tests.walks.deciding import MINA
 from tests.walks.house import House, in_virtual_time
 from tests.walks.pressing import BUY, TELEGRAM, Broker, buttons, press
 
+from finclaw.policy.rule import Rule
 from finclaw.testing import call, reply
 from finclaw.testing.channel import PROFILES
-from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -8,16 +8,16 @@ from tests.walks.deciding import MINA, asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.cli.stored_state import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.event import PreviewUpdated
 from finclaw.kernel.message import Block, Message, Source, Text, ToolCall, ToolFailure, ToolResult
+from finclaw.policy.rule import Rule
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import call, reply
 from finclaw.testing.clock import EPOCH
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.policy.rule import Rule
 from finclaw.transcript.approval_id import new_approval_id
 
 pytestmark = pytest.mark.spec("DX-22")

@@ -6,6 +6,9 @@ import pytest
 from tests.walks.deciding import MINA, asked, state, wrote
 from tests.walks.house import Gateway, House, in_virtual_time, until
 
+from finclaw.approvals.messages import decision_message
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.cli.stored_state import StoredApprovals
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
@@ -15,9 +18,6 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
 from finclaw.text import language_of
-from finclaw.tools.approval.messages import decision_message
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.transcript.approval_id import short_id
 
 pytestmark = pytest.mark.spec("DX-22")

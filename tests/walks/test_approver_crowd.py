@@ -9,14 +9,14 @@ from tests.walks.deciding import asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
+from finclaw.approvals.action import Action
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import Inbound
 from finclaw.routing.session_key import session_key
 from finclaw.testing import call, reply
-from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.transcript.approval_id import short_id
 
 pytestmark = pytest.mark.spec("DX-22")

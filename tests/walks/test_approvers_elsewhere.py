@@ -7,12 +7,12 @@ from tests.walks.approvers import met, read, settled
 from tests.walks.deciding import asked, wrote
 from tests.walks.house import House, in_virtual_time, until
 
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.errors import StoreFailed
 from finclaw.kernel.envelope import Capabilities, Outbound, Sender
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import hold, reply
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 from tests.walks.house import House, in_virtual_time
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Embed
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.pipeline.settings import CommandSettings
-from finclaw.tools.approval.people import PersonSettings
 
 BOB = PersonSettings(name="Bob", known_as=("memory:local:bob",), roles=("admin",))
 

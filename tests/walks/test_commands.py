@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 from tests.walks.house import House, in_virtual_time, until
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Sender
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import hold, reply
-from finclaw.tools.approval.people import PersonSettings
 
 THREE = ("normalize", "gate", "command")
 

@@ -11,10 +11,10 @@ from tests.walks.tools import Desk, hang
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import DeliveryContext, ToolCallContext, TurnContext, TurnResult
+from finclaw.policy.rule import Rule
 from finclaw.testing import call, reply
 from finclaw.testing.crash import SimulatedCrash, crash_at
 from finclaw.tools.define import tool
-from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22", "T-15", "Y-09")
 

@@ -10,14 +10,14 @@ from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
 import finclaw
+from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Outbound, Sender
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import DeliveryContext, TurnContext, TurnResult
+from finclaw.policy.rule import Rule
 from finclaw.routing.session_key import session_key
 from finclaw.testing import call, delay, reply
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.policy.rule import Rule
 
 KST = timezone(timedelta(hours=9))
 CODE = "look:\n\n```python\nif x:\n    print( 'a  b' )\n```\n| a | b |\n"

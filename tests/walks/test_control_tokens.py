@@ -15,8 +15,8 @@ from finclaw.kernel.scope import DeliveryContext
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, reply, say
 from finclaw.testing.channel import PROFILES
+from finclaw.tools.control_tokens import CONTROL_TOKENS
 from finclaw.tools.define import tool
-from finclaw.tools.guard.control_tokens import CONTROL_TOKENS
 
 
 class Nothing(Struct):

@@ -9,11 +9,11 @@ from tests.walks.deciding import MINA, asked, state, wrote
 from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.kernel.approval import Refusal
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.scope import MessageContext, Outcome
 from finclaw.testing import MemoryChannel, call, reply
-from finclaw.tools.approval.settings import ApprovalSettings
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -6,11 +6,11 @@ import pytest
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.envelope import Attachment
 from finclaw.kernel.turn_options import TurnOptions
 from finclaw.pipeline.settings import CommandSettings
 from finclaw.storage.kinds import StoreKind
-from finclaw.tools.approval.people import PersonSettings
 
 HAIKU = AgentSettings(model="anthropic/claude-haiku-4-5")
 ONLY_OWNER = {

@@ -10,6 +10,7 @@ from tests.walks.house import Gateway, House, in_virtual_time
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
+from finclaw.approvals.people import PersonSettings
 from finclaw.errors import ExtensionError
 from finclaw.finance.extension import DEMO_LINES
 from finclaw.finance.market import DEMO_SOURCE
@@ -19,7 +20,6 @@ from finclaw.kernel.fact import Fact
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import MemoryChannel, ScriptedProvider
 from finclaw.testing.channel import PROFILES
-from finclaw.tools.approval.people import PersonSettings
 
 SESSION = "main:memory:local:direct:u-1"
 MINA = PersonSettings(name="Mina", known_as=("memory:local:u-1", "other:local:mina"), roles=("approver",))

@@ -12,14 +12,14 @@ from tests.walks.deciding import MINA, asked, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
+from finclaw.approvals.action import Action
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.event import ApprovalChanged
 from finclaw.routing.session_key import session_key
 from finclaw.testing import call, reply
-from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.transcript.approval_id import action_hash, short_id
 
 pytestmark = pytest.mark.spec("DX-22")

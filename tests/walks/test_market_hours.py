@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.walks.house import House
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import FakeClock
-from finclaw.tools.approval.people import PersonSettings
 
 RESPECT = PipelineSettings(respect_market_hours=True)
 MINA = PersonSettings(name="Mina", known_as=("memory:local:mina",))

@@ -7,13 +7,13 @@ from tests.walks.house import House, in_virtual_time
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
+from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.providers.settings import ProviderSettings
 from finclaw.redaction import Secret
 from finclaw.testing import MemoryChannel, ScriptedProvider, reply
 from finclaw.testing.channel import PROFILES
-from finclaw.tools.approval.people import PersonSettings
 
 HAIKU = AgentSettings(model="anthropic/claude-haiku-4-5")
 BOB = PersonSettings(name="Bob", known_as=("memory:local:bob",), roles=("owner",))

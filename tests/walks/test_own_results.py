@@ -9,9 +9,9 @@ from finclaw.builtins.mcp.offers import RemoteTool
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import ToolOutput
+from finclaw.taint.origin import origin_of
 from finclaw.testing import call, reply
 from finclaw.tools.define import raw_tool, tool
-from finclaw.tools.origin import origin_of
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -7,12 +7,12 @@ from msgspec import Struct
 from tests.ports.state_search import found_in
 from tests.walks.house import Gateway, House, in_virtual_time
 
+from finclaw.approvals.people import LOCAL, PersonSettings
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, reply
-from finclaw.tools.approval.people import LOCAL, PersonSettings
 from finclaw.tools.define import tool
 
 MINA = PersonSettings(name="Mina", known_as=("memory:local:mina", "memory:other:m-7"), roles=("approver",))

@@ -13,8 +13,8 @@ from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw import App, Inbound, Settings, build
+from finclaw.policy.rule import Rule
 from finclaw.testing import call, reply
-from finclaw.tools.policy.rule import Rule
 
 ZONES = re.compile(r"\d{1,2}:\d{2}(?::\d{2})? \(?(KST|EST|EDT|UTC|한국 시각|한국 시간)")
 QUESTIONS = (

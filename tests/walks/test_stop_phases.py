@@ -13,6 +13,7 @@ from tests.tools.liveness import alive
 from tests.walks.house import Gateway, House, in_virtual_time, until
 from tests.walks.tools import Desk, hang
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.builtins.stop_words import RESET_WORDS, STOP_WORDS
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Capabilities
@@ -23,7 +24,6 @@ from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import call, crash_at, delay, reply, say
 from finclaw.testing.channel import PROFILES
-from finclaw.tools.approval.people import PersonSettings
 
 NEVER = "words that nobody sees"
 LONG = "\n\n".join(f"Paragraph {n} of a long answer. " + "x" * 900 for n in range(6))

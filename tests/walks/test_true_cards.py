@@ -6,9 +6,9 @@ import pytest
 from msgspec import Struct
 from tests.walks.house import House, in_virtual_time
 
+from finclaw.policy.rule import Rule
 from finclaw.testing import call, reply
 from finclaw.tools.define import raw_tool, tool
-from finclaw.tools.policy.rule import Rule
 
 pytestmark = pytest.mark.spec("DX-22")
 

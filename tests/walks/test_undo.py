@@ -7,9 +7,9 @@ import pytest
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import call, crash_at, reply
-from finclaw.tools.approval.people import PersonSettings
 
 
 async def words(gateway: Gateway) -> list[str]:

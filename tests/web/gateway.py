@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from msgspec import convert, structs
 
+from finclaw.approvals.summary import summaries
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
 from finclaw.gateway import PersonRecord, QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
@@ -46,7 +47,6 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
 from finclaw.pipeline.person_fields import check_fields
-from finclaw.tools.approval.summary import summaries
 from finclaw.transcript.integrity import mend
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

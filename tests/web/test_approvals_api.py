@@ -8,6 +8,9 @@ import pytest
 from tests.ports.approval_nouns import wish
 from tests.web.conftest import AUTH, TOKEN, Client
 
+from finclaw.approvals.action import Action
+from finclaw.approvals.people import PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.composition import build
 from finclaw.config.schema import Settings
@@ -16,9 +19,6 @@ from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.scope import Outcome
 from finclaw.redaction import Secret
-from finclaw.tools.approval.action import Action
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.web.approvals_view import REFUSED
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings

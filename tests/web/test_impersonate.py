@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.builtins.basics import BasicCommand
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.composition import build
@@ -12,7 +13,6 @@ from finclaw.config.schema import Settings
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.testing import FakeClock
-from finclaw.tools.approval.people import PersonSettings
 from finclaw.web.principal import OWNER, MessageBody, inbound
 from finclaw.web.settings import WebServerSettings
 

@@ -11,13 +11,13 @@ from tests.web.conftest import AUTH, TOKEN
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
+from finclaw.approvals.people import TOKEN_HOLDER, PersonSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.errors import AuthFailed
 from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret
 from finclaw.testing import ScriptedProvider, fails
 from finclaw.testing.provider import Line
-from finclaw.tools.approval.people import TOKEN_HOLDER, PersonSettings
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings

@@ -21,6 +21,7 @@ from finclaw.agent.turn_state.state import RecordedTurn, TurnState
 from finclaw.agent.turn_state.stream_state import StateMachine
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.compaction.options import CompactionSettings
+from finclaw.approvals.approvals import Approvals
 from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model, ToolSpec
 from finclaw.kernel.context import Context
@@ -31,14 +32,13 @@ from finclaw.kernel.middleware import Layer, compose_ring
 from finclaw.kernel.port import Clock, Provider
 from finclaw.kernel.record import Reserve, Spend
 from finclaw.kernel.scope import Ids, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
-from finclaw.tools.approval.approvals import Approvals
+from finclaw.policy import Consent
+from finclaw.policy.groups import on_demand
+from finclaw.policy.policy import Policy
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.guard.options import GuardChoice
+from finclaw.tools.guard_options import GuardChoice
 from finclaw.tools.loop_guard import LoopGuard
 from finclaw.tools.outbound_files import PutBlob
-from finclaw.tools.policy import Consent
-from finclaw.tools.policy.groups import on_demand
-from finclaw.tools.policy.policy import Policy
 from finclaw.tools.registry import ToolRegistry
 
 

@@ -7,15 +7,15 @@ from finclaw.agent.permission import approved_call_id
 from finclaw.agent.step import RunCall
 from finclaw.agent.tool_results import unknown_outcome
 from finclaw.agent.turn_state.state import TurnState
+from finclaw.approvals.approvals import Approvals
+from finclaw.approvals.summary import ending_line
 from finclaw.ids import new_id
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ActionButton
 from finclaw.kernel.message import Append, Message, Source, Text, ToolCall, ToolEnded, ToolResult
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext
-from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.approval.summary import ending_line
-from finclaw.tools.sources import SOURCES
+from finclaw.taint.sources import SOURCES
 
 SPEAKER: Final = "approval"
 """The name in the source of the message that tells the model how the action ended."""

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from finclaw.agent.tool_effects import ToolEffects, may_act
 from finclaw.agent.turn_state.state import CallState, TurnState
 from finclaw.agent.turn_state.turn_log import APPROVED
+from finclaw.approvals.action import Action, definition_of
+from finclaw.approvals.approvals import Approvals
 from finclaw.errors import ToolAwaiting, ToolDenied, ToolTimeout
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Tool, ToolScope
-from finclaw.tools.approval.action import Action, definition_of
-from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.policy import Consent
-from finclaw.tools.policy.announce import announce
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.verdict import PolicyContext, facts_of
+from finclaw.policy import Consent
+from finclaw.policy.announce import announce
+from finclaw.policy.policy import Policy
+from finclaw.policy.verdict import PolicyContext, facts_of
+from finclaw.taint.sources import others_heard, sources_met
 from finclaw.tools.registry import ToolRegistry
-from finclaw.tools.sources import others_heard, sources_met
 from finclaw.tools.strict_arguments import check_strict_arguments
 from finclaw.transcript.approval_id import action_hash
 

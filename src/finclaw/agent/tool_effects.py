@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from finclaw.agent.named_addresses import NamedAddresses
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.message import Append, Replace
 from finclaw.kernel.port import Tool
 from finclaw.sessions.conversation import Conversation
+from finclaw.taint.named_addresses import NamedAddresses
 
 SPEAKS_FOR_US: Final = "communication"
 """The group of tools that write to others."""

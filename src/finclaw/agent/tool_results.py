@@ -19,7 +19,7 @@ from finclaw.errors import (
 )
 from finclaw.ids import new_id
 from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 from finclaw.transcript.integrity import ABORTED
 
 _STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {

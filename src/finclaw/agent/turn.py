@@ -17,7 +17,7 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.middleware import Ring
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult, TurnStatus
-from finclaw.tools.guard.redact import describe_error
+from finclaw.redaction.redact import describe_error
 
 
 class TurnLoop:

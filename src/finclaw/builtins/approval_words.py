@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from finclaw.approvals.local_time import time_of_day
+from finclaw.approvals.summary import action_line, action_lines, short_ids
 from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.text import Language
-from finclaw.tools.approval.local_time import time_of_day
-from finclaw.tools.approval.summary import action_line, action_lines, short_ids
 from finclaw.transcript.approval_id import SHORTEST_TYPED, short_id
 
 Why = RefusalReason | Literal["which", "words"]

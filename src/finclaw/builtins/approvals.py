@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Final, cast, get_args
 
+from finclaw.approvals.approvals import Approvals
 from finclaw.builtins.approval_words import answer, refusal_text, waiting_text
 from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.grant_words import grants_text, not_revoked, taken_back
 from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 
 _LONGEST_REASON: Final = 300
 _REVOKE: Final = ("revoke", "철회")

@@ -21,7 +21,7 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.person import reader_zone
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.tools.sources import context_sources
+from finclaw.taint.sources import context_sources
 
 KEY: Final = "context-message"
 _HEADING: Final = "[About this message, from the gateway; the person did not write this]"

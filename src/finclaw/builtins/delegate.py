@@ -17,9 +17,9 @@ from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.record import InboundRecord
+from finclaw.taint.sources import limit_sources
 from finclaw.tools.define import tool
 from finclaw.tools.registry import ToolRegistry
-from finclaw.tools.sources import limit_sources
 
 MOST_SOURCES: Final = 50
 """Handed down, the newest: one is enough to be asked about what the helper does."""

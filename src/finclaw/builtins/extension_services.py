@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from finclaw.approvals.people import TOKEN_HOLDER
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import RouteReply, RouteRequest
 from finclaw.kernel.record import Accepted
-from finclaw.tools.approval.people import TOKEN_HOLDER
 
 NAME: Final = "errands"
 """The path under which clients of earlier releases ask, too."""

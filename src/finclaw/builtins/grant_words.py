@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from finclaw.approvals.local_time import day_of
+from finclaw.approvals.safe_display import format_lines, quote_text
 from finclaw.builtins.approval_words import refusal_text
 from finclaw.kernel.approval import RefusalReason, Standing
+from finclaw.redaction.redact import redact_for_display
 from finclaw.text import Language
-from finclaw.tools.approval.local_time import day_of
-from finclaw.tools.approval.safe_display import format_lines, quote_text
-from finclaw.tools.guard.redact import redact_for_display
 from finclaw.transcript.approval_id import short_id
 
 Why = RefusalReason | Literal["words"]

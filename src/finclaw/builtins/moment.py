@@ -7,7 +7,7 @@ from finclaw.builtins.note import put_note
 from finclaw.kernel.context import Context
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.tools.sources import context_sources
+from finclaw.taint.sources import context_sources
 
 KEY: Final = "moment"
 

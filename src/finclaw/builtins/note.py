@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from finclaw.ids import new_id
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.scope import ConversationView, TurnContext
-from finclaw.tools.sources import SOURCES
+from finclaw.taint.sources import SOURCES
 
 
 def put_note(turn: TurnContext, key: str, text: str, sources: Sequence[str] = ()) -> None:

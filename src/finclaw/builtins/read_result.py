@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from finclaw.errors import ToolError
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import ToolOutput, ToolScope
-from finclaw.tools.addresses import DELIMITER, LONGEST
+from finclaw.taint.addresses import DELIMITER, LONGEST
 from finclaw.tools.define import tool
 
 NAME: Final = "read_result"

@@ -19,8 +19,8 @@ import msgspec
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import TurnRecord
 from finclaw.redaction import hide_known_secrets
+from finclaw.redaction.redact import redact_for_display
 from finclaw.text import escape_json
-from finclaw.tools.guard.redact import redact_for_display
 
 _SEQUENCES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, erasing

@@ -132,8 +132,8 @@ def _add_advice(error: FinclawError) -> str:
 
 def _complain(text: str, code: int) -> int:
     # Somebody will paste this line where others read it.
+    from finclaw.redaction.redact import redact_for_display  # noqa: PLC0415  start-up: as above
     from finclaw.text import escape_controls  # noqa: PLC0415  start-up: few runs end in an error
-    from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: as above
 
     one_line = escape_controls(redact_for_display(text))  # a path may hold anything
     with contextlib.suppress(OSError, AttributeError):  # a closed or missing standard error

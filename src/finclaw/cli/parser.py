@@ -94,8 +94,8 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def error(self, message: str) -> NoReturn:
+        from finclaw.redaction.redact import redact_for_display  # noqa: PLC0415  start-up: as above
         from finclaw.text import escape_controls  # noqa: PLC0415  start-up: few runs end here
-        from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: as above
 
         redacted = redact_for_display(message.removeprefix("argument ").encode(errors="replace").decode())
         text = escape_controls(redacted)

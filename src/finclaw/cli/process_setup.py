@@ -52,7 +52,7 @@ def install_excepthooks() -> None:
 
 
 def _safe_text(text: str) -> str:
-    from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: most runs end without it
+    from finclaw.redaction.redact import redact_for_display  # noqa: PLC0415  start-up: most runs end without it
 
     return escape_lines(redact_for_display(text))
 

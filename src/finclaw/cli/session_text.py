@@ -9,8 +9,8 @@ import msgspec
 from finclaw.cli.formatting import clean, one_line, wrap
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import IntegrityFinding, SessionRecord
+from finclaw.redaction.redact import redact_for_display
 from finclaw.routing.session_key import place_of
-from finclaw.tools.guard.redact import redact_for_display
 from finclaw.web.principal import CHANNEL, OWNER
 
 _LONGEST = 1_000

@@ -9,6 +9,9 @@ from typing import Final, cast, get_args
 
 from msgspec.structs import replace
 
+from finclaw.approvals.announce import unheard
+from finclaw.approvals.approvals import Approvals
+from finclaw.approvals.chat_directory import NoChats
 from finclaw.builtin_extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
@@ -22,9 +25,6 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
-from finclaw.tools.approval.announce import unheard
-from finclaw.tools.approval.approvals import Approvals
-from finclaw.tools.approval.chat_directory import NoChats
 from finclaw.web.approvals_view import REFUSED, evidence, not_revoked
 from finclaw.web.principal import OWNER
 

@@ -12,7 +12,7 @@ from finclaw.config.given import Given, Tree, bare_value
 from finclaw.config.words import describe_type, did_you_mean, got, printable
 from finclaw.errors import ConfigError
 from finclaw.redaction import Secret
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 
 T = TypeVar("T")
 FetchSecret = Callable[[str, object], Secret]

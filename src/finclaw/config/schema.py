@@ -10,14 +10,14 @@ from msgspec import Meta
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import CompactionSettings
+from finclaw.approvals.people import TOKEN_HOLDER, People, PersonSettings
+from finclaw.approvals.settings import ApprovalSettings
 from finclaw.channels.settings import ChannelSettings, must_name_channels
 from finclaw.errors import ConfigError
 from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.pipeline.settings import DEFAULT_PREFIX, CommandSettings, PipelineSettings
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.sessions.settings import SessionSettings
-from finclaw.tools.approval.people import TOKEN_HOLDER, People, PersonSettings
-from finclaw.tools.approval.settings import ApprovalSettings
 from finclaw.tools.settings import ToolsSettings
 from finclaw.web.settings import WebServerSettings
 

@@ -74,7 +74,7 @@ def _limits(metas: Iterable[Meta]) -> str:
 
 def printable(text: str, limit: int = 60) -> str:
     """A person's text on one line, whatever is in it. A key in the wrong place is not repeated, nor half of it."""
-    from finclaw.tools.guard.redact import redact_for_display  # noqa: PLC0415  start-up: the parser of commands needs none
+    from finclaw.redaction.redact import redact_for_display  # noqa: PLC0415  start-up: the parser of commands needs none
 
     safe = redact_for_display(text)
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in safe[:limit])

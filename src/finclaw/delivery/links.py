@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from finclaw.tools.addresses import DELIMITERS, without_punctuation
+from finclaw.taint.addresses import DELIMITERS, without_punctuation
 
 _IMAGE: Final = re.compile(r"!(?=\[)")
 _TAG: Final = re.compile(r"<(?=[/!?]?[a-zA-Z][a-zA-Z0-9-]{0,40}(?:[\s/>]|$))")

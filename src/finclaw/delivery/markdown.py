@@ -19,7 +19,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 from markdown_it.token import Token
 
-from finclaw.tools.addresses import DELIMITERS, without_punctuation
+from finclaw.taint.addresses import DELIMITERS, without_punctuation
 
 _DEEPEST: Final = 12
 """Levels of quotes and lists; deeper ones are shown as they were written. The parser would leave them out."""

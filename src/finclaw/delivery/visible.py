@@ -9,6 +9,7 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
+from finclaw.approvals.forgery import without_forged_consent
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.format import (
     FormatOptions,
@@ -20,9 +21,8 @@ from finclaw.delivery.format import (
 )
 from finclaw.delivery.limits import has_buttons_for, text_length
 from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, NewFile, Outbound, OutboundFile
-from finclaw.tools.approval.forgery import without_forged_consent
-from finclaw.tools.guard.control_tokens import ControlToken
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
+from finclaw.tools.control_tokens import ControlToken
 
 
 class Visible(Struct, frozen=True):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from finclaw.approvals.chat_directory import Chat
 from finclaw.ids import parts_of
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.person import Person
@@ -12,7 +13,6 @@ from finclaw.kernel.record import SessionRecord
 from finclaw.kernel.store_port import ConversationStore, PersonStore
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.routing.session_key import Place, place_of, session_key
-from finclaw.tools.approval.chat_directory import Chat
 
 UNREAD: Final = ("api", "subagent")
 """Channels at which nobody reads what did not answer them: programs, and turns of our own."""

@@ -25,10 +25,10 @@ from finclaw.kernel.scope import OutcomeKind
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage, normalize, tidy
 from finclaw.pipeline.persons import PersonDirectory
+from finclaw.redaction.redact import describe_error
 from finclaw.sessions.kept_options import KeptOptions
-from finclaw.tools.guard.redact import describe_error
+from finclaw.taint.sources import is_typed
 from finclaw.tools.outbound_files import PutBlob, keep_files
-from finclaw.tools.sources import is_typed
 
 log = logging.getLogger(__name__)
 

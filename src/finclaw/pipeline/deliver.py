@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
+from finclaw.approvals.messages import CARDS
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.checks import Check, apply_visibility_checks
 from finclaw.delivery.commit_retry import retry_until_committed
@@ -30,9 +31,8 @@ from finclaw.pipeline.last_words import close_conversation, forget_messages, set
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
-from finclaw.tools.approval.messages import CARDS
+from finclaw.taint.sources import sources_met
 from finclaw.tools.outbound_files import keep_files
-from finclaw.tools.sources import sources_met
 
 log = logging.getLogger(__name__)
 

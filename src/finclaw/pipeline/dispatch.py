@@ -40,8 +40,8 @@ from finclaw.sessions.carried_over import LeftOut, pack_line
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
-from finclaw.tools.guard.control_tokens import neutralize_control_tokens
-from finclaw.tools.sources import SOURCES, describe_author, sources_of
+from finclaw.taint.sources import SOURCES, describe_author, sources_of
+from finclaw.tools.control_tokens import neutralize_control_tokens
 
 
 class AdmittedTurn(Struct, frozen=True):

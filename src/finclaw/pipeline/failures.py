@@ -12,8 +12,8 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.scope import Outcome
 from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.message_run import MessageRun
+from finclaw.redaction.redact import describe_error
 from finclaw.sessions.waiting import INTERRUPTED
-from finclaw.tools.guard.redact import describe_error
 
 log = logging.getLogger(__name__)
 

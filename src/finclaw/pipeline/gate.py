@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from finclaw.approvals.people import People
 from finclaw.errors import ToolError
 from finclaw.kernel.calendar import Calendar, Opening
 from finclaw.kernel.envelope import Inbound, Outbound, Sender
@@ -17,7 +18,6 @@ from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.text import Language
-from finclaw.tools.approval.people import People
 
 USUAL_MARKETS: Final = ("KRX", "NYSE")
 """Those that count for somebody who has no home market: one of them is enough."""

@@ -8,7 +8,7 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.event import Emit, StageEnded
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import Ids, OutcomeKind, StageEntry, StageResult
-from finclaw.tools.guard.redact import describe_error
+from finclaw.redaction.redact import describe_error
 
 STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute", "deliver")
 

@@ -16,8 +16,8 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.person import Person, language_for
 from finclaw.kernel.store_port import PersonStore
 from finclaw.pipeline.persons import PersonDirectory
+from finclaw.taint.sources import unquoted_part
 from finclaw.text import Language, find_language, language_of
-from finclaw.tools.sources import unquoted_part
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import convert
 from msgspec.structs import asdict
 
+from finclaw.approvals.people import People
 from finclaw.errors import SessionError
 from finclaw.gateway import PersonRecord
 from finclaw.ids import identity
@@ -17,7 +18,6 @@ from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.store_port import PersonStore
 from finclaw.pipeline.person_fields import check_fields
 from finclaw.text import Language
-from finclaw.tools.approval.people import People
 
 
 async def open_directory(store: PersonStore, people: People) -> "PersonDirectory":

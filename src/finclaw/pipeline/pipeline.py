@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.agent import Agent
+from finclaw.approvals.messages import CARDS
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.notice import notice
 from finclaw.diagnostics.crash_points import crash_point
@@ -41,10 +42,9 @@ from finclaw.pipeline.languages import ReplyLanguages
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.normalize import normalize
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.redaction.redact import describe_error
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.waiting_limit import WaitingLimit
-from finclaw.tools.approval.messages import CARDS
-from finclaw.tools.guard.redact import describe_error
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.links import IsNamed, make_links_safe, may_hold_links
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
 from finclaw.kernel.message import Message
+from finclaw.taint.addresses import addresses_in
+from finclaw.taint.sources import sources_met
 from finclaw.text import Language
-from finclaw.tools.addresses import addresses_in
-from finclaw.tools.sources import sources_met
 
 _NOTE: Final[dict[Language, str]] = {
     "en": "(An address that neither you nor a page named is shown so that it cannot be clicked.)",

@@ -15,9 +15,9 @@ from msgspec import Struct
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.redaction import hide_and_cut
+from finclaw.redaction.redact import redact_for_display
 from finclaw.tools.check_cost import CheckCost, CheckWork
 from finclaw.tools.coercion import coerce_arguments, format_path
-from finclaw.tools.guard.redact import redact_for_display
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator

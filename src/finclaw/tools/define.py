@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, Quote, ToolOutput, ToolScope
+from finclaw.taint.origin import NEVER_OUR_OWN
 from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.docstring import read_docstring
-from finclaw.tools.origin import NEVER_OUR_OWN
 from finclaw.tools.output import as_output
 from finclaw.tools.signature import Function, signature_of
 from finclaw.tools.threads import ToolThreads

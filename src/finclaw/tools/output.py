@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 from finclaw.kernel.envelope import ActionButton, NewFile
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput
-from finclaw.tools.guard.result import as_text
+from finclaw.tools.result_guard import as_text
 
 T = TypeVar("T")
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from finclaw.errors import ConfigError
-from finclaw.tools.guard.options import GuardChoice, GuardFor, GuardOptions
-from finclaw.tools.policy.pattern import compile_pattern
-from finclaw.tools.policy.rule import Rule
+from finclaw.policy.pattern import compile_pattern
+from finclaw.policy.rule import Rule
+from finclaw.tools.guard_options import GuardChoice, GuardFor, GuardOptions
 
 RuleSettings = Rule
 """A rule is written in the settings just as it is."""

@@ -11,9 +11,9 @@ import pytest
 from tests.builtins.mcp.bench import SCOPE, Bench, honest, rogue, until
 
 from finclaw.errors import ConfigError, ExtensionError, InvalidArguments, ToolError
+from finclaw.policy.policy import Policy
+from finclaw.policy.verdict import PolicyContext, facts_of
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.verdict import PolicyContext, facts_of
 
 
 @pytest.mark.spec("EX-07", "T-09")

@@ -14,9 +14,9 @@ from finclaw.clock import SystemClock
 from finclaw.kernel.event import Event, ToolRegistered
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.scope import Outcome
+from finclaw.policy.rule import Rule
 from finclaw.testing import MemoryChannel, ScriptedProvider
 from finclaw.testing.provider import Line, call, say
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 

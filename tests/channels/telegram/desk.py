@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
+from finclaw.approvals.people import PersonSettings
 from finclaw.channels.settings import ChannelSettings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Inbound, Outbound
@@ -16,12 +17,11 @@ from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import ChannelSpec, Clock
 from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.policy.rule import Rule
 from finclaw.redaction import Secret
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.provider import Line, Script
 from finclaw.testing.telegram import BotApi
-from finclaw.tools.approval.people import PersonSettings
-from finclaw.tools.policy.rule import Rule
 from finclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from msgspec import Struct
 from tests.channels.telegram.desk import MINA, TEAM, Desk, in_virtual_time
 from tests.walks.house import Parts
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.testing import call, reply, say
-from finclaw.tools.approval.people import PersonSettings
 from finclaw.tools.define import tool
 
 SENTENCES = [f"This is **sentence {number}** of the answer. " for number in range(12)]

@@ -8,11 +8,11 @@ from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, echo, in_virtual
 from tests.cli.in_process import typed
 from tests.walks.house import Parts
 
+from finclaw.approvals.people import PersonSettings
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import ActionButton, OutboundFile
 from finclaw.kernel.message import Image
 from finclaw.kernel.port import CommandReply
-from finclaw.tools.approval.people import PersonSettings
 
 FORUM = -1_002_000_000_001
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"

@@ -13,10 +13,10 @@ from tests.channels.telegram.shown_text import describe
 
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.policy.rule import Rule
 from finclaw.testing import Reply, call, delay, reply, say
 from finclaw.testing.telegram.world import Shown
 from finclaw.tools.define import tool
-from finclaw.tools.policy.rule import Rule
 
 GOLDEN: Final = Path(__file__).with_name("busy.golden.txt")
 

@@ -11,10 +11,10 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Attachment, Inbound
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import CommandReply
+from finclaw.taint.sources import QUOTED, sources_of
 from finclaw.testing import FakeClock
 from finclaw.testing.telegram.rules import utf16_length
 from finclaw.text import fix_surrogates
-from finclaw.tools.sources import QUOTED, sources_of
 
 FORUM = -1_002_000_000_001
 ADDRESS = "https://example.com/a"

@@ -36,8 +36,8 @@ from finclaw.kernel.fetch import FetchReply, FetchRequest
 from finclaw.kernel.person import Person
 from finclaw.pipeline.context_fields import ContextFieldProviders
 from finclaw.storage.sqlite.extension import ExtensionDatabase
+from finclaw.taint.sources import context_sources
 from finclaw.testing import FakeClock
-from finclaw.tools.sources import context_sources
 
 KOREAN = Person(id="p", language="ko")
 

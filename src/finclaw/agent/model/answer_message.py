@@ -15,7 +15,7 @@ from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, StopReason
 from finclaw.kernel.message import Block, Message, Source, ToolCall
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 MOST_PIECES: Final = 32

@@ -15,7 +15,7 @@ from finclaw.errors import (
     ServerFailed,
     Unreachable,
 )
-from finclaw.tools.guard.redact import describe_error
+from finclaw.redaction.redact import describe_error
 
 _ONLY_KEY: Final = "default"
 """The name of one that has no name in the settings."""

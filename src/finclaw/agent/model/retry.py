@@ -28,7 +28,7 @@ from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.event import ModelFellBack, ModelRetried, TextStreamed
 from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock
-from finclaw.tools.guard.redact import describe_error
+from finclaw.redaction.redact import describe_error
 from finclaw.transcript.history import with_more
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from finclaw.kernel.message import (
     ToolResult,
     Truncate,
 )
-from finclaw.tools.guard import guard_result
+from finclaw.tools.result_guard import guard_result
 
 
 def as_layer_event(event: MessageEvent) -> MessageEvent:

@@ -31,8 +31,8 @@ from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.steering import Steering
+from finclaw.taint.sources import sources_in, sources_read
 from finclaw.tools.outbound_files import distinct_files
-from finclaw.tools.sources import sources_in, sources_read
 
 MOST_FROM_LAYERS: Final = 10_000
 """Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""

@@ -16,7 +16,7 @@ from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, Emit
 from finclaw.kernel.message import Message, MessageEvent, Replace
 from finclaw.kernel.scope import ConversationView, Ids
-from finclaw.tools.sources import sources_read
+from finclaw.taint.sources import sources_read
 
 MOST_SUMMARIES: Final = 2
 """In one turn: after that, only what needs no model."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from finclaw.kernel.message import Message, Patch
 from finclaw.kernel.scope import ConversationView
-from finclaw.tools.sources import SOURCES, kept_sources, limit_sources, sources_of, sources_read
+from finclaw.taint.sources import SOURCES, kept_sources, limit_sources, sources_of, sources_read
 
 _MOST: Final = 50
 """That one message remembers. The newest; a card shows fewer, and one is enough to ask."""

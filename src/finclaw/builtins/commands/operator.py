@@ -7,8 +7,8 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.commands.sources import CommandSources, choose, is_private, refuse_in_public, tell
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
 from finclaw.kernel.record import TurnTrace
+from finclaw.redaction.redact import redact_for_display
 from finclaw.text import Language
-from finclaw.tools.guard.redact import redact_for_display
 
 _MOST_TURNS: Final = 200
 """Latest turns among which this conversation's last one is looked for."""

@@ -24,8 +24,8 @@ from finclaw.builtins.mcp.transport import ConnectionEnd, ServerLost, TransportS
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import Clock
 from finclaw.redaction import hide_and_cut
-from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.clean import clean
+from finclaw.redaction.redact import redact_for_display
 
 START: Final = 30.0
 """Seconds for a server to start and to agree on a protocol."""

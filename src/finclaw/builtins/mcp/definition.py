@@ -13,9 +13,9 @@ from finclaw.builtins.mcp.bounds import must_be_bounded
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.redaction import hide_and_cut, hide_known_secrets
+from finclaw.redaction.clean import clean
 from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.check_cost import measure
-from finclaw.tools.guard.clean import clean
 
 _LARGEST: Final = 32_000
 """Characters of a whole definition. A longer one is a book for the model, and none of ours."""

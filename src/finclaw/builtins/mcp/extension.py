@@ -23,8 +23,8 @@ from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Patch
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.tools.origin import format_origin
-from finclaw.tools.sources import SOURCES, kept_sources, sources_met
+from finclaw.taint.origin import format_origin
+from finclaw.taint.sources import SOURCES, kept_sources, sources_met
 
 if TYPE_CHECKING:
     from finclaw.builtins.mcp.connection import McpConnection

@@ -16,7 +16,7 @@ from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.extension import ToolsApi
 from finclaw.kernel.port import Clock, Isolation, Quote, ToolOutput, ToolScope
-from finclaw.tools.origin import format_origin
+from finclaw.taint.origin import format_origin
 
 _HOUSE_LIMIT = 2.0
 """Seconds that the agent waits longer for a call than this client does, so that the model reads our error."""

@@ -16,8 +16,8 @@ from mcp.shared.message import SessionMessage
 from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.transport import ConnectionEnd
 from finclaw.redaction import hide_and_cut
-from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.clean import clean
+from finclaw.redaction.redact import redact_for_display
 from finclaw.tools.process.program import Program
 
 _GARBAGE: Final = 1_000

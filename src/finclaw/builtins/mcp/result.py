@@ -9,8 +9,8 @@ import mcp_types as types
 
 from finclaw.errors import ToolError
 from finclaw.redaction import hide_and_cut
-from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.clean import clean
+from finclaw.redaction.redact import redact_for_display
 
 _LONGEST: Final = 100_000
 """Characters of a result; the guard shows a model fewer of them, and keeps no more."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from finclaw.builtins.mcp.offers import Offers
+from finclaw.taint.origin import format_origin
 from finclaw.text import Language
-from finclaw.tools.origin import format_origin
 
 if TYPE_CHECKING:
     from finclaw.builtins.mcp.connection import McpConnection

@@ -7,7 +7,7 @@ from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.memory.notes import Note, NoteStore
 from finclaw.builtins.memory.owner import is_private
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.tools.origin import format_origin
+from finclaw.taint.origin import format_origin
 
 _PAGE: Final = 20
 _SHOWN: Final = 160

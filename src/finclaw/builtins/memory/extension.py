@@ -32,10 +32,10 @@ from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import TurnContext, TurnResult
+from finclaw.redaction.clean import clean
+from finclaw.redaction.redact import redact
+from finclaw.taint.sources import sources_met
 from finclaw.tools.define import tool
-from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.redact import redact
-from finclaw.tools.sources import sources_met
 
 KEY: Final = "memory"
 SAVE, SEARCH, REMOVE = "memory__save", "memory__search", "memory__forget"

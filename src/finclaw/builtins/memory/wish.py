@@ -14,7 +14,7 @@ from finclaw.builtins.memory.owner import is_private
 from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
 from finclaw.kernel.message import Append, Message
 from finclaw.kernel.scope import TurnContext
-from finclaw.tools.sources import kept_sources, own_words, unquoted_part
+from finclaw.taint.sources import kept_sources, own_words, unquoted_part
 
 _TO_REMEMBER: Final = re.compile(
     r"""

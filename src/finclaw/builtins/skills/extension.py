@@ -21,8 +21,8 @@ from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Append
 from finclaw.kernel.port import LayerCommand, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
+from finclaw.taint.sources import is_typed
 from finclaw.tools.define import tool
-from finclaw.tools.sources import is_typed
 
 KEY: Final = "skills"
 INNERMOST: Final = 100

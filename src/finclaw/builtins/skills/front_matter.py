@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import fields
 
 from finclaw.builtins.skills.skill import NAME, BadSkill, Skill, SkillCommand, triggers
-from finclaw.tools.guard.clean import clean
+from finclaw.redaction.clean import clean
 
 HEADER_ROOM: Final = 4_000
 """Characters that a header may have."""

@@ -3,16 +3,16 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from finclaw.approvals.local_time import day_and_time
+from finclaw.approvals.safe_display import format_lines, quote_text
+from finclaw.approvals.summary import action_line, action_lines, short_ids, summaries
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_text
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import clean, json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing
-from finclaw.tools.approval.local_time import day_and_time
-from finclaw.tools.approval.safe_display import format_lines, quote_text
-from finclaw.tools.approval.summary import action_line, action_lines, short_ids, summaries
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 from finclaw.transcript.approval_id import short_id
 from finclaw.web.approvals_view import ApprovalsView, DecidedApproval, GrantsView, listed_views
 

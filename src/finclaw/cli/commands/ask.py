@@ -26,7 +26,7 @@ from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ChannelError, ConfigError
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 from finclaw.web.view import MessageView, OutcomeView
 
 INTERRUPTED: Final = 130

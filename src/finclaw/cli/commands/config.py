@@ -18,8 +18,8 @@ from finclaw.config.load import HOME, Gathered, gather
 from finclaw.config.model_problems import problems_of_models, warnings_of_models
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
+from finclaw.redaction.redact import redact_for_display
 from finclaw.text import escape_controls
-from finclaw.tools.guard.redact import redact_for_display
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 
 _COLOURS = {"ok": "32", "warn": "33", "bad": "31"}
 

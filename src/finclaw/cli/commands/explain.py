@@ -11,15 +11,15 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from finclaw.agent.named_addresses import FEW
 from finclaw.cli.arguments import add_caller_options, add_state_options
 from finclaw.cli.commands.tools import build_context, load_policy
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.cli.options import settings_from
 from finclaw.errors import ConfigError
-from finclaw.tools.policy.groups import WEB
-from finclaw.tools.policy.rule_check import suggest_names
-from finclaw.tools.policy.verdict import Judgement, PolicyContext, StageVerdict
+from finclaw.policy.groups import WEB
+from finclaw.policy.rule_check import suggest_names
+from finclaw.policy.verdict import Judgement, PolicyContext, StageVerdict
+from finclaw.taint.named_addresses import FEW
 
 _LONGEST = 1_000
 

@@ -27,14 +27,14 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.ids import new_id
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolScope
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule import Rule
+from finclaw.policy.verdict import PolicyContext, facts_of
+from finclaw.redaction.clean import clean
+from finclaw.redaction.redact import redact_for_display
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.guard import GuardOptions, guard_off_loop
-from finclaw.tools.guard.clean import clean
-from finclaw.tools.guard.options import GuardChoice
-from finclaw.tools.guard.redact import redact_for_display
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule import Rule
-from finclaw.tools.policy.verdict import PolicyContext, facts_of
+from finclaw.tools.guard_options import GuardChoice
+from finclaw.tools.result_guard import GuardOptions, guard_off_loop
 from finclaw.tools.time_limit import run_with_limit
 from finclaw.web.principal import OWNER
 

@@ -33,11 +33,11 @@ from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, Too
 from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.turn_options import OPTIONS
+from finclaw.redaction.redact import redact_for_display
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing.clock import FakeClock
 from finclaw.testing.replay import Recording, own_blocks, ran_out_of_time
-from finclaw.tools.guard.redact import redact_for_display
 
 SAME, DIFFERENT = 0, 1
 

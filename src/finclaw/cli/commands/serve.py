@@ -28,7 +28,7 @@ from finclaw.diagnostics.log import start_logging
 from finclaw.errors import FinclawError, StateBusy
 from finclaw.finance.market_data.source_info import describe_sources
 from finclaw.redaction import Secret
-from finclaw.tools.guard.redact import redact_for_display
+from finclaw.redaction.redact import redact_for_display
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL as WEB
 from finclaw.web.server import listen, serve_web

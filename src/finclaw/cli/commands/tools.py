@@ -11,9 +11,9 @@ from finclaw.cli.formatting import fit_line, json_line, plural, table, terminal_
 from finclaw.cli.options import settings_from
 from finclaw.config.schema import Settings
 from finclaw.extensions.registrar import Registrar
-from finclaw.tools.policy.policy import Policy
-from finclaw.tools.policy.rule_check import check_rules
-from finclaw.tools.policy.verdict import Judgement, PolicyContext, ToolFacts, facts_of
+from finclaw.policy.policy import Policy
+from finclaw.policy.rule_check import check_rules
+from finclaw.policy.verdict import Judgement, PolicyContext, ToolFacts, facts_of
 from finclaw.web.principal import OWNER
 
 ALWAYS = "always"

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of
+from finclaw.approvals.safe_display import quote_text
 from finclaw.cli.formatting import local_time, milliseconds, money, plural, short, terminal_columns, tokens, turn_ms
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
@@ -20,7 +21,6 @@ from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus, as
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
 from finclaw.kernel.turn_options import OPTIONS
-from finclaw.tools.approval.safe_display import quote_text
 
 
 class TracedChange(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from finclaw.kernel.event import Emit, Event, PreviewUpdated
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import OutboxItem, TextRange
 from finclaw.pipeline.early.turn_items import TurnItems
-from finclaw.tools.guard.redact import describe_error
+from finclaw.redaction.redact import describe_error
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from finclaw.approvals.people import LOCAL
 from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_text
 from finclaw.cli.attach import attach
 from finclaw.cli.chat.editor import HISTORY_FILE
@@ -17,7 +18,6 @@ from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError
 from finclaw.kernel.erasure import Erased, SenderId
-from finclaw.tools.approval.people import LOCAL
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""Taint: who wrote a text, which sources a conversation has read, and which addresses a person has named."""

@@ -1,0 +1,265 @@
+"""The guard of a tool's result: its text, cleaned, without markup, without secrets, and only then cut.
+
+The order matters. A number cut first would show its half; a tag inside a number would hide it from the patterns.
+"""
+
+import asyncio
+import json
+import re
+import unicodedata
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.json import encode
+
+from finclaw.redaction.clean import clean
+from finclaw.redaction.redact import redact_clean
+from finclaw.redaction.scan_text import Redacted
+from finclaw.text import fix_surrogates
+from finclaw.tools.control_tokens import neutralize_control_tokens
+from finclaw.tools.guard_options import DEFAULT, GuardOptions, compile_operator_pattern
+from finclaw.tools.result_markup import LEFT_OUT, strip_markup
+
+NO_RESULT: Final = "[No result returned]"
+TRUNCATED: Final = "\n[truncated]"
+
+OFF_LOOP_ABOVE: Final = 50_000
+"""Characters above which a result is guarded in a thread, so that it does not block the event loop."""
+MOST_READ: Final = 2_000_000
+"""Only the beginning of a longer text is scanned: nobody is shown the rest, and it would take seconds."""
+_EDGE: Final = 64
+"""Longer than any number: a number that the end of the reading cut in two goes with these last characters."""
+_READ_ON: Final = "; call read_result to read them"
+_MOST_CUTS: Final = 3
+
+
+class Guarded(Struct, frozen=True):
+    """The guarded result of a tool call."""
+
+    content: str
+    """For the model."""
+    is_error: bool
+    was_truncated: bool
+    was_redacted: bool
+    original_size: int
+    guarded_size: int
+    full: str | None = None
+    """If the content was cut: all of it, guarded, up to the limit for what is stored."""
+
+
+def guard(value: Any, options: GuardOptions = DEFAULT, *, is_error: bool = False) -> Guarded:
+    """The part of a result that the model may see. Guarding its content again changes nothing."""
+    original = as_text(value)
+    text = strip_traceback(original) if is_error else original
+    safe = _redact_result(text[:MOST_READ], options)
+    whole, was_all_read = safe.text, len(text) <= MOST_READ and "many secrets" not in safe.kinds
+    if len(text) > MOST_READ:
+        whole = whole[:-_EDGE]
+    content = _cut_and_redact(whole, options.shown, _READ_ON, options)
+    was_cut = content != whole or not was_all_read
+    return Guarded(
+        content=content,
+        is_error=is_error,
+        was_truncated=was_cut,
+        was_redacted=bool(safe.kinds),
+        original_size=len(original),
+        guarded_size=len(content),
+        full=_cut_and_redact(whole, options.stored, "", options) if was_cut else None,
+    )
+
+
+async def guard_off_loop(value: Any, options: GuardOptions = DEFAULT, *, is_error: bool = False) -> Guarded:
+    """`guard`, in a thread if the result is large."""
+    if isinstance(value, str | bytes | None) and len(value or "") <= OFF_LOOP_ABOVE:
+        return guard(value, options, is_error=is_error)
+    return await asyncio.to_thread(guard, value, options, is_error=is_error)
+
+
+def _redact_result(text: str, options: GuardOptions) -> Redacted:
+    text = clean(text)
+    if not options.allow_html:
+        text = strip_markup(text)
+    text = neutralize_control_tokens(text)
+    return redact_clean(text, options.redact_finance, [compile_operator_pattern(each) for each in options.patterns])
+
+
+def _cut_and_redact(text: str, limit: int, how_to_read_on: str, options: GuardOptions) -> str:
+    """A cut puts words beside each other that were apart, so the short text is redacted until nothing changes."""
+    for _ in range(_MOST_CUTS):
+        short = cut(text, limit, how_to_read_on)
+        if short == text:
+            return text
+        text = _redact_result(short, options).text
+        if text == short:
+            return text
+    return text if len(text) <= limit else text[:limit]
+
+
+# ── a value as text ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, None as a phrase, anything else as JSON."""
+    if value is None:
+        return NO_RESULT
+    if isinstance(value, bytes | bytearray):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return _decode_unicode_escapes(value) if value.lstrip()[:1] in ("{", "[", '"') else value
+    return _encode_json(value)
+
+
+def _encode_json(value: Any) -> str:
+    with suppress(Exception):  # a stranger's object: too large a number, a circle, a __str__ that raises
+        return encode(value, enc_hook=str).decode()
+    with suppress(Exception):  # the slower encoder takes numbers of any length
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return f"[A result of type {type(value).__name__} that cannot be written as JSON]"
+
+
+_UTF16_ESCAPES: Final = r"(?:\\u[0-9a-fA-F]{4})++"
+_UTF16_RUN: Final = re.compile(f"({_UTF16_ESCAPES})")
+_ANY_ESCAPE: Final = re.compile(rf"({_UTF16_ESCAPES}|\\.)", re.DOTALL)
+_STAYS_ESCAPED: Final = re.compile(r"[\"\\\x00-\x1f\x7f]")
+"""A quote, a backslash or a line end: decoded, it would end the JSON string."""
+
+
+def _decode_unicode_escapes(text: str) -> str:
+    r"""JSON with its `\uac00` decoded, because patterns and models read characters. Its meaning stays the same."""
+    if "\\u" not in text:
+        return text
+    # `\\u0041` is no escape; only a text with an escaped backslash needs the pattern that knows it.
+    pieces = (_ANY_ESCAPE if "\\\\" in text else _UTF16_RUN).split(text)
+    pieces[1::2] = map(cache(_decode_escape), pieces[1::2])
+    return "".join(pieces)
+
+
+def _decode_escape(escaped: str) -> str:
+    if len(escaped) < 6:
+        return escaped
+    characters = bytes.fromhex(escaped.replace("\\u", "")).decode("utf-16-be", "surrogatepass")
+    return _STAYS_ESCAPED.sub(lambda character: f"\\u{ord(character[0]):04x}", characters)
+
+
+# ── stack traces ──────────────────────────────────────────────────────────────────────────────────────────
+
+_LINE_END: Final = re.compile(r"(\r?\n|\\n)")
+_TRACE_HEADING: Final = re.compile(
+    r"\s*+(?:\+ )?(?:Exception Group )?"
+    r"(?:Traceback \(most recent call last\):|Stack ?trace:|goroutine \d+ \[[\w ,]++\]:|stack backtrace:)\s*+$"
+    r"|\s*+(?:During handling of the above exception, another|The above exception was the direct cause of)",
+    re.IGNORECASE,
+)
+_TRACE_FRAME: Final = re.compile(
+    r"\s*+\|?\s*+File \"[^\"]*+\", line \d"  # Python
+    r"|\s++at (?:.*[(:]|[\w.$<>]++$)"  # JavaScript, Java, C#
+    r"|\s*+\.\.\. \d++ more|\s*+\S{1,300}\.(?:go|rs|c|cc|cpp|rb):\d"  # Java, Go, Rust, C, Ruby
+)
+
+
+def strip_traceback(text: str) -> str:
+    """The text without stack traces, which name our files; what an error said about itself stays."""
+    kept, in_frame = list[str](), False
+    pieces = _LINE_END.split(text)
+    for line, end in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        is_frame = line != "" and _TRACE_FRAME.match(line) is not None
+        is_heading = line != "" and _TRACE_HEADING.match(line) is not None
+        is_source = in_frame and line[:2] in ("  ", "| ") and not is_frame
+        in_frame = is_frame or is_source
+        if not (is_frame or is_heading or is_source):
+            kept.append(line + end)
+    return "".join(kept).strip("\n") if len(kept) * 2 < len(pieces) + 1 else text
+
+
+# ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────
+
+_CONTROL: Final = {code: None for code in range(0x20) if chr(code) not in "\t\n\r"}
+
+
+def guard_result(text: str | None, limit: int = 100_000) -> str:
+    """Text that can be stored and sent, at most `limit` characters long. Guarding it again changes nothing."""
+    if text is None:
+        return NO_RESULT[:limit]
+    clean = neutralize_control_tokens(fix_surrogates(text.translate(_CONTROL)))
+    if len(clean) <= limit:
+        return clean
+    return (clean[: max(0, limit - len(TRUNCATED))] + TRUNCATED)[:limit]
+
+
+_TAIL_SHARE: Final = 0.3
+_SHORTEST_WITH_TAIL: Final = 400
+_SEARCHED: Final = 0.2
+"""How much of a piece may be given up for a better place to cut."""
+
+_ENDS: Final = ("\n", "},", "],", '",', ",", ". ", " ")
+"""Where to cut, the best first: a line, a JSON value, a field, a word."""
+
+
+def cut(text: str, limit: int, how_to_read_on: str = "") -> str:
+    """At most `limit` characters, the note included. A text that is short enough is left as it is."""
+    if len(text) <= limit:
+        return text
+    if limit < _SHORTEST_WITH_TAIL:
+        return (_cut_head(text, max(0, limit - len(TRUNCATED))) + TRUNCATED)[:limit]
+    room = limit - len(_write_note(len(text), how_to_read_on)) - len(TRUNCATED)
+    tail = _cut_tail(text, int(room * _TAIL_SHARE))
+    head = _cut_head(text, room - len(tail))
+    return head + _write_note(len(text) - len(head) - len(tail), how_to_read_on) + tail + TRUNCATED
+
+
+def _write_note(left_out: int, how_to_read_on: str) -> str:
+    return f"\n{LEFT_OUT}{left_out:,} characters left out here{how_to_read_on} …]\n"
+
+
+def _cut_head(text: str, room: int) -> str:
+    lowest = room - int(room * _SEARCHED)
+    for end in _ENDS:
+        if (found := text.rfind(end, lowest, room)) >= 0:
+            return text[: found + len(end)].rstrip("\r\n") if found + len(end) <= room else text[:found]
+    return text[: _find_character_border(text, room)]
+
+
+def _cut_tail(text: str, room: int) -> str:
+    start = len(text) - room
+    highest = start + int(room * _SEARCHED)
+    for end in _ENDS:
+        if (found := text.find(end, start, highest)) >= 0:
+            return text[found + len(end) :]
+    place = _find_character_border(text, highest)
+    return text[place if place >= start else highest :]
+
+
+_JOINED: Final = re.compile(r"[\u200c\u200d\ufe00-\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff\u1160-\u11ff]")
+_VIRAMA: Final = 9
+"""The class of the mark that joins two letters of an Indic script."""
+_FLAG: Final = range(0x1F1E6, 0x1F200)
+
+
+def _find_character_border(text: str, place: int) -> int:
+    """The nearest place at or before this one that does not take apart what is seen as one character."""
+    for nearer in range(place, max(0, place - 64), -1):
+        if not _is_joined(text, nearer):
+            return nearer
+    return place
+
+
+def _is_joined(text: str, place: int) -> bool:
+    if not 0 < place < len(text):
+        return False
+    before, after = text[place - 1], text[place]
+    if before == "\r":
+        return after == "\n"
+    if ord(before) in _FLAG and ord(after) in _FLAG:
+        return _count_flags_before(text, place) % 2 == 1
+    if before == "\u200d" or unicodedata.combining(before) == _VIRAMA:
+        return True
+    return _JOINED.match(after) is not None or unicodedata.category(after).startswith("M")
+
+
+def _count_flags_before(text: str, place: int) -> int:
+    count = 0
+    while count < min(place, 64) and ord(text[place - 1 - count]) in _FLAG:
+        count += 1
+    return count
