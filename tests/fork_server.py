@@ -30,7 +30,7 @@ GATEWAY: Final = (
     *(f"finclaw.cli.commands.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "serve", "sessions")),
     *("finclaw.builtins.memory", "finclaw.builtins.memory.extension", "finclaw.builtins.web.extension"),
     *("finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai", "finclaw.providers.anthropic"),
-    *("finclaw.storage.jsonl.store", "finclaw.delivery.read_markdown", "finclaw.testing.loopback", "jsonschema_rs"),
+    *("finclaw.storage.jsonl.store", "finclaw.delivery.read_markdown", "tests.support.loopback", "jsonschema_rs"),
     *("babel.core", "ctypes", "wcwidth", "yaml"),
     *("finclaw.demo.assistant.provider", "finclaw.cli.chat.local", "aiohttp.web"),
 )

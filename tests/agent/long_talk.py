@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from tests.support.api_rules import violations
+
 from finclaw.agent.window.compaction.prompt import BEGIN
 from finclaw.errors import ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.testing import Reply, fails, reply
-from finclaw.testing.api_rules import violations
 from finclaw.testing.clock import EPOCH
 from finclaw.transcript.request_sanitizer import sanitize_request
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.builtins.extended import extended
+from tests.support.api_rules import violations
 from tests.walks.house import AnyRegistration, Gateway, House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -11,7 +12,6 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.testing import call, reply
-from finclaw.testing.api_rules import violations
 
 
 def provided(**fields: Any) -> list[AnyRegistration]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.builtins.extended import extended
+from tests.support.api_rules import violations
 from tests.walks.house import AnyRegistration, Gateway, House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -32,7 +33,6 @@ from finclaw.kernel.message import (
 from finclaw.kernel.scope import StepContext, StepResult
 from finclaw.sessions.conversation import Conversation
 from finclaw.testing import call, reply
-from finclaw.testing.api_rules import violations
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.builtins.extended import extended
+from tests.support.api_rules import violations
 from tests.walks.house import House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -14,7 +15,6 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.builtins.message_window import WindowSettings, window_start
 from finclaw.kernel.message import Message, Role, Source, Text, ToolCall, ToolResult
 from finclaw.testing import call, reply
-from finclaw.testing.api_rules import violations
 from finclaw.transcript.tool_pairing import calls_of, match_results
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.builtins.extended import extended
+from tests.support.api_rules import violations
 from tests.walks.house import House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -13,7 +14,6 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.kernel.message import Append
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.testing import call, reply
-from finclaw.testing.api_rules import violations
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.builtins.extended import extended, names
+from tests.support.api_rules import violations
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -17,7 +18,6 @@ from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.skills.adding import add
 from finclaw.kernel.message import Message
 from finclaw.testing import MemoryChannel, call, reply
-from finclaw.testing.api_rules import violations
 
 TAX = """---
 name: tax

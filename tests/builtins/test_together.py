@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.support.api_rules import violations
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -11,7 +12,6 @@ from finclaw.builtins.tool_search import NAME
 from finclaw.kernel.event import SessionRepaired
 from finclaw.kernel.port import Tool
 from finclaw.testing import call, reply
-from finclaw.testing.api_rules import violations
 
 SCRIPT = (
     "I think it is 5.",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import apsw
 from tests.chaos.child import words
+from tests.support.checker import Verdict, judge
+from tests.support.history import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow
 
 from finclaw.clock import SystemClock
 from finclaw.delivery.outbox import MAX_DOUBTS
@@ -22,7 +24,6 @@ from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite import transcript
 from finclaw.storage.sqlite.codec import UNITS, PublicIds, read_inbound, read_outcome
 from finclaw.storage.sqlite.outbox import delivery
-from finclaw.testing import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow, Verdict, judge
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from typing import Final
 
 from tests.chaos.audit import Books, Entry
 from tests.chaos.busy_child import number_in, write_answer
+from tests.support.checker import judge
+from tests.support.history import HistoryEvent, ReplySeen, UnitRow
 
 from finclaw.delivery.outbox import MAX_DOUBTS
 from finclaw.delivery.split import RESENT_MARK
-from finclaw.testing import HistoryEvent, ReplySeen, UnitRow, judge
 from finclaw.tools.unsourced_figures import NO_SOURCE
 
 STOPS: Final = frozenset({"/stop", "stop", "중지"})

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 from tests.chaos.child import UNIT, always
+from tests.support.loopback import LoopbackChannel
 
 import finclaw
 from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
@@ -35,7 +36,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.pipeline.early.settings import BlockSettings
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, reply, say
+from finclaw.testing import Reply, ScriptedProvider, arm_from_environment, call, reply, say
 
 PACE: Final = 0.01
 """Seconds between two chunks of an answer."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
+from tests.support.loopback import LoopbackChannel
 
 import finclaw
 from finclaw import ExtensionApi, Settings, ToolOutput, ToolScope, tool
@@ -32,7 +33,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.pipeline.early.settings import BlockSettings
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.testing import LoopbackChannel, Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
+from finclaw.testing import Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
 from finclaw.testing.crash import die
 
 PACE: Final = 0.002

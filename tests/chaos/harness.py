@@ -23,11 +23,12 @@ from tests.chaos.audit import Audit, audit, given_up, unsettled
 from tests.chaos.gateway import CHILD, Gateway
 from tests.chaos.report import Row, current_test, rows, tell_progress
 from tests.fork_server import GATEWAY
+from tests.support.history import History, HistoryEvent, ReplySeen
+from tests.support.platform import FakePlatform, SendFault
+from tests.support.wire import SendBody
 
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import DATABASE
-from finclaw.testing import FakePlatform, History, HistoryEvent, ReplySeen, SendFault
-from finclaw.testing.wire import SendBody
 
 DRAINS_WITHIN: Final = 240.0
 PATIENT: Final = 1_000_000

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.chaos.child import UNIT, Chaos, always
 from tests.chaos.telegram_platform import MARK
+from tests.support.telegram.server import TOKEN
 
 import finclaw
 from finclaw import Settings
@@ -24,7 +25,6 @@ from finclaw.pipeline.settings import PipelineSettings
 from finclaw.redaction import Secret
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import ScriptedProvider, arm_from_environment
-from finclaw.testing.telegram.server import TOKEN
 
 QUICK = {"messages_per_second": 1_000, "messages_per_second_in_chat": 1_000}
 

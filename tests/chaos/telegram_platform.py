@@ -4,13 +4,12 @@ from collections import defaultdict
 from typing import Final
 
 from tests.chaos.child import picture
-
-from finclaw.testing import FakePlatform, History
-from finclaw.testing.history import Acked, SentIn
-from finclaw.testing.telegram import BotApi
-from finclaw.testing.telegram.server import BotFault
-from finclaw.testing.telegram.world import Json
-from finclaw.testing.wire import SendBody
+from tests.support.history import Acked, History, SentIn
+from tests.support.platform import FakePlatform
+from tests.support.telegram import BotApi
+from tests.support.telegram.server import BotFault
+from tests.support.telegram.world import Json
+from tests.support.wire import SendBody
 
 MARK: Final = " #"
 """Between the words of an answer and the name of its outbox item, which the gateway under test writes behind them."""

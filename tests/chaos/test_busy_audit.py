@@ -9,9 +9,9 @@ import pytest
 from tests.chaos.audit import Books, Entry
 from tests.chaos.busy_audit import BusyVerdict, audit_busy
 from tests.chaos.busy_child import write_answer
+from tests.support.history import Acked, HistoryEvent, InboundRow, ReplySeen, Rows, SentIn, TurnRow, UnitRow
 
 from finclaw.kernel.message import Message, Source, Text, ToolCall
-from finclaw.testing import Acked, HistoryEvent, InboundRow, ReplySeen, Rows, SentIn, TurnRow, UnitRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from tests.chaos.audit import read_books
 from tests.chaos.harness import Run
-
-from finclaw.testing import Acked
+from tests.support.history import Acked
 
 pytestmark = pytest.mark.chaos
 

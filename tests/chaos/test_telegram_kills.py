@@ -10,10 +10,10 @@ from tests.chaos.child import words
 from tests.chaos.harness import PATIENT, Run
 from tests.chaos.telegram_platform import FIRST_CHAT, MARK, TelegramPlatform
 from tests.fork_server import GATEWAY
+from tests.support.history import History
 
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.diagnostics.crash_points import CRASH_POINTS
-from finclaw.testing import History
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3_600)]
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from tests.cli.chat_terminal import ENTER, at_terminal, chatting, house, reachable
 from tests.cli.terminal import finclaw
+from tests.support.disk import Disk
 from tests.web.gateway import MemoryGateway
 
 from finclaw.errors import StoreFailed
-from finclaw.testing import Disk, ScriptedProvider, hold, reply, say
+from finclaw.testing import ScriptedProvider, hold, reply, say
 
 ENGLISH = "The gateway cannot record the answer: its disk is full, free some space."
 KOREAN = "게이트웨이가 답변을 기록하지 못하고 있습니다: 디스크가 가득 찼습니다"

@@ -22,6 +22,7 @@ from finclaw.agent.model.stream import collect
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.commands.replay import Difference, replay
 from finclaw.cli.main import main
+from finclaw.cli.recording import answer_chunks
 from finclaw.errors import ConfigError, RateLimited, ToolError
 from finclaw.ids import new_id
 from finclaw.kernel.chunk import Chunk, Done, TextDelta
@@ -32,7 +33,6 @@ from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import DeliveryContext, MessageContext, Outcome, StepContext, StepResult, ToolCallContext
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, fails, hold, reply, say, think
-from finclaw.testing.replay import answer_chunks
 from finclaw.tools.define import tool
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conformance.onion import Heard, in_turn, note, texts
+from tests.support.api_rules import violations
 from tests.walks.house import AnyRegistration, Gateway, House, in_virtual_time, until
 from tests.walks.tools import Desk, hang
 
@@ -28,7 +29,6 @@ from finclaw.kernel.scope import (
 )
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, delay, reply, say
-from finclaw.testing.api_rules import violations
 
 LOOK = reply(call("look", {"text": "x"}))
 ORDER = reply(call("order", {"text": "1 AAPL"}))

@@ -15,6 +15,7 @@ from tests.agent.talk import asks, entry, talk, tells
 from tests.ports.nouns import AT
 from tests.storage.lock_desk import Desk as LockDesk
 from tests.storage.raw_conversations import RAW, WRITTEN
+from tests.support.api_rules import violations
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -33,7 +34,6 @@ from finclaw.policy.stages import STAGES
 from finclaw.policy.verdict import PolicyContext, ToolFacts, Verdict
 from finclaw.storage.jsonl.repair import repair_transcript
 from finclaw.testing import FakeClock, call, reply
-from finclaw.testing.api_rules import violations
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.result_guard import GuardOptions, guard
 from finclaw.transcript.integrity import UNAVAILABLE, mend

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from tests.delivery.documents import Document, make_document
 from tests.delivery.rendered import read_fenced, read_html
 from tests.machine import slowness
+from tests.support.telegram.entities import parse_html
 
 from finclaw.delivery.format import FormatOptions, FormattedMessage, format_message, get_format_options
 from finclaw.delivery.limits import text_length
 from finclaw.kernel.envelope import Embed, Markup
 from finclaw.testing.channel import PROFILES
-from finclaw.testing.telegram.entities import parse_html
 
 _SIGNS = str.maketrans("", "", string.punctuation + string.whitespace + "•—📎\u200b")
 _LIMITS = (64, 100, 300, 1_000)

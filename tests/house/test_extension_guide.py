@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cli.terminal import finclaw, pytest_environment, run_pytest
+from tests.support.api_rules import violations
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -21,7 +22,6 @@ from finclaw.errors import Overloaded
 from finclaw.extensions.loading import OWN
 from finclaw.kernel.extension import RING_NAMES, ExtensionApi
 from finclaw.testing import call, delay, fails, reply
-from finclaw.testing.api_rules import violations
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "extensions.md").read_text(encoding="utf-8")

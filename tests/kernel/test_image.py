@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from tests.support.api_rules import Rules, violations
 
 from finclaw.cli.session_text import conversation
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.testing.api_rules import Rules, violations
 from finclaw.transcript.integrity import mend
 from finclaw.transcript.request_sanitizer import sanitize_request
 

@@ -1,10 +1,11 @@
 """The channel of Telegram for the contract of the port. It imports aiogram, so only who needs it imports it."""
 
+from tests.support.telegram import BotApi
+
 from finclaw.channels.telegram.channel import TelegramChannel
 from finclaw.clock import SystemClock
 from finclaw.kernel.port import ChannelSpec
 from finclaw.redaction import Secret
-from finclaw.testing.telegram import BotApi
 
 
 class ServedTelegram(TelegramChannel):

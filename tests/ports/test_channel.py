@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.ports import nouns
+from tests.support.telegram import BotApi
 
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.limits import text_length
@@ -21,7 +22,6 @@ from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.channel import PROFILES
-from finclaw.testing.telegram import BotApi
 
 KINDS: tuple[AttachmentKind, ...] = ("image", "audio", "video", "file")
 WIDE = "가나다 🙂🇰🇷 abc\n"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 from tests.machine import examples
+from tests.support.api_rules import violations
 
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
@@ -17,7 +18,6 @@ from finclaw.kernel.turn_options import THOUGHTS
 from finclaw.providers.anthropic.request import AnthropicRequestWriter
 from finclaw.providers.anthropic.schema import narrow_schema
 from finclaw.providers.catalog import Catalog
-from finclaw.testing.api_rules import violations
 from finclaw.transcript.request_sanitizer import UNSEEN
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

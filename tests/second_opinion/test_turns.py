@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from tests.providers.protocols import WIRES, Wire
 from tests.second_opinion.aimock import Aimock, Json
+from tests.support.api_rules import violations
 
 import finclaw
 from finclaw.agent.model.retry import GO_ON
@@ -19,7 +20,6 @@ from finclaw.kernel.message import ToolResult
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Outcome, ToolUse
 from finclaw.testing import MemoryChannel
-from finclaw.testing.api_rules import violations
 from finclaw.transcript.request_sanitizer import sanitize_request
 
 pytestmark = [pytest.mark.aimock, pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)]

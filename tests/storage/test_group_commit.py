@@ -8,11 +8,12 @@ import apsw
 import pytest
 from msgspec.structs import replace
 from tests.ports.nouns import Told, adds, answer, begin, take, written
+from tests.support.disk import Disk
 
 from finclaw.errors import InboundConflict, StoreFailed, Superseded
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.store import SqliteStore, open_store
-from finclaw.testing import Disk, FakeClock
+from finclaw.testing import FakeClock
 
 
 class Counted:

@@ -12,12 +12,11 @@ import apsw
 import pytest
 from tests.ports.nouns import take, written
 from tests.storage.scenario import Life, Promise, State, at_once, goes_on, open_again, open_fixed, state_of
+from tests.support.disk import Disk, DiskError, lay_out
+from tests.support.platter import CutMode, Platter
 
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.storage.sqlite.database import Synchronous, open_database
-from finclaw.testing import Disk, Platter
-from finclaw.testing.disk import DiskError, lay_out
-from finclaw.testing.platter import CutMode
 
 MODES: tuple[CutMode, ...] = ("drop", "prefix", "torn")
 

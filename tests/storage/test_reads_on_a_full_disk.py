@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from tests.ports.nouns import answer, take, written
+from tests.support.disk import Disk
 
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.composition import build
@@ -22,7 +23,7 @@ from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.store import open_store
-from finclaw.testing import Disk, FakeClock
+from finclaw.testing import FakeClock
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.machine import examples, is_quick
 from tests.ports.nouns import AT, said
 from tests.storage.raw_conversations import FIRST, LINES, RAW, SECOND, TOLD, WRITTEN
+from tests.support.api_rules import violations
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.message import Message, Source, ToolCall
@@ -26,7 +27,6 @@ from finclaw.storage.jsonl.record import (
     write_base_line,
 )
 from finclaw.storage.jsonl.repair import Repaired, repair_file, repair_transcript
-from finclaw.testing.api_rules import violations
 from finclaw.transcript.integrity import UNAVAILABLE
 from finclaw.transcript.request_sanitizer import sanitize_request
 

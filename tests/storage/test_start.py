@@ -14,6 +14,7 @@ from random import Random
 import apsw
 import pytest
 from tests.ports.nouns import answer, take, written
+from tests.support.disk import Disk
 
 from finclaw.composition import build
 from finclaw.config.schema import Settings
@@ -22,7 +23,7 @@ from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.sqlite.store import open_store
 from finclaw.storage.state_lock import StateLock
-from finclaw.testing import Disk, FakeClock
+from finclaw.testing import FakeClock
 
 NOBODY = 65534
 

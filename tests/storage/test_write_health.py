@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.support.disk import Disk
 
 from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
@@ -17,7 +18,7 @@ from finclaw.config.schema import Settings, StorageSettings
 from finclaw.redaction import Secret
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import DATABASE
-from finclaw.testing import Disk, ScriptedProvider
+from finclaw.testing import ScriptedProvider
 from finclaw.web.live import LiveStream
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings

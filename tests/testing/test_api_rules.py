@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 from tests.ports.nouns import AT
+from tests.support.api_rules import Rules, violations
 
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.testing.api_rules import Rules, violations
 
 TAKEN, REFUSED = True, False
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from finclaw.testing import (
+from tests.support.checker import Verdict, judge
+from tests.support.history import (
     Acked,
     History,
     HistoryEvent,
@@ -19,8 +19,6 @@ from finclaw.testing import (
     SentIn,
     TurnRow,
     UnitRow,
-    Verdict,
-    judge,
     read_history,
 )
 

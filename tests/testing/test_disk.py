@@ -8,10 +8,8 @@ from typing import TypeVar
 
 import apsw
 import pytest
-
-from finclaw.testing import Disk, Platter
-from finclaw.testing.disk import DiskError, lay_out
-from finclaw.testing.platter import CutMode
+from tests.support.disk import Disk, DiskError, lay_out
+from tests.support.platter import CutMode, Platter
 
 T = TypeVar("T")
 

@@ -7,12 +7,15 @@ from datetime import UTC, datetime
 
 import aiohttp
 import pytest
+from tests.support.history import Acked, ReplySeen, SentIn
+from tests.support.loopback import LoopbackChannel
+from tests.support.platform import FakePlatform, SendFault
 
 from finclaw.errors import SendFailed, SendRefused, SendUnknown, StoreFailed
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.port import Accept, Channel
 from finclaw.kernel.record import Accepted, OutboxItem
-from finclaw.testing import Acked, FakeClock, FakePlatform, LoopbackChannel, ReplySeen, SendFault, SentIn
+from finclaw.testing import FakeClock
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

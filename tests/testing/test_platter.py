@@ -5,8 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from finclaw.testing.platter import SECTOR, CutMode, Op, Platter
+from tests.support.platter import SECTOR, CutMode, Op, Platter
 
 F = "/d/file"
 CREATED = (Op("open", F, created=True), Op("sync_dir", "/d"))

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.machine import examples
 from tests.ports.nouns import AT
+from tests.support.api_rules import violations
 
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic.message import write_blocks
-from finclaw.testing.api_rules import violations
 from finclaw.transcript.integrity import ABORTED, UNAVAILABLE, mend
 from finclaw.transcript.request_sanitizer import OPENING, legal_name, sanitize_request
 

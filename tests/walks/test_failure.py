@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.support.disk import Disk
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
@@ -24,7 +25,7 @@ from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ToolScope
-from finclaw.testing import Disk, MemoryChannel, Reply, call, fails, reply, think
+from finclaw.testing import MemoryChannel, Reply, call, fails, reply, think
 from finclaw.transcript.integrity import ABORTED
 
 

@@ -13,6 +13,7 @@ from tests.providers.fault import WAIT, Fault
 from tests.providers.faults import FAULTS
 from tests.providers.faulty_server import FaultyServer
 from tests.providers.protocols import WIRES, Call, Said, Wire
+from tests.support.api_rules import violations
 from tests.walks.fault_tools import Tools, anybody
 from tests.walks.house import FOREVER
 from tests.walks.tools import Desk
@@ -22,7 +23,6 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.event import Event, ModelRetried, PreviewUpdated, StepStarted, TextStreamed
 from finclaw.kernel.scope import Outcome
 from finclaw.testing import FakeClock, MemoryChannel
-from finclaw.testing.api_rules import violations
 from finclaw.transcript.request_sanitizer import sanitize_request
 
 STEPS = (

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.support.disk import Disk
 from tests.walks.house import House, crash, in_virtual_time, until
 from tests.walks.tools import Desk
 
 from finclaw.kernel.scope import MessageContext, Outcome
-from finclaw.testing import Disk, call, reply
+from finclaw.testing import call, reply
 
 
 @in_virtual_time

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.support.disk import Disk
 from tests.walks.budgets import COST, SONNET, TEN_CENTS, answer, limit
 from tests.walks.house import Gateway, House, crash, in_virtual_time, until
 from tests.walks.tools import Desk
@@ -16,7 +17,7 @@ from finclaw.errors import AuthFailed, Overloaded
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.record import Cost
 from finclaw.storage.kinds import StoreKind
-from finclaw.testing import Disk, Reply, SimulatedCrash, call, crash_at, delay, fails, reply, say
+from finclaw.testing import Reply, SimulatedCrash, call, crash_at, delay, fails, reply, say
 
 BEFORE_THE_ANSWER_IS_ON_DISK = ("model:reserved", "model:first_chunk", "model:ended", "model:settled")
 

@@ -74,7 +74,7 @@ class Connection:
     def backup(self, databasename: str, sourceconnection: Connection, sourcedatabasename: str) -> Backup: ...
     def close(self, force: bool = False) -> None: ...
 
-# ── the file layer, for finclaw.testing.disk ──
+# ── the file layer, for tests.support.disk ──
 
 SQLITE_ATTACH: int
 SQLITE_CANTOPEN: int

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builtins.memory.corpus import ABOUT_NOTHING, NOTES, QUESTIONS
 from tests.machine import examples
+from tests.support.disk import Disk
 
 from finclaw.builtins.memory.notes import MIGRATIONS, MOST_NOTES, NoteStore, TooManyNotes
 from finclaw.builtins.memory.words import query_words
 from finclaw.errors import StoreFailed
 from finclaw.storage.sqlite.extension import ExtensionDatabase
-from finclaw.testing.disk import Disk
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOSTILE = [

@@ -7,6 +7,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.telegram import BotApi
+
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.approvals.people import PersonSettings
@@ -21,7 +23,6 @@ from finclaw.policy.rule import Rule
 from finclaw.redaction import Secret
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.provider import Line, Script
-from finclaw.testing.telegram import BotApi
 from finclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:

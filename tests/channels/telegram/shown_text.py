@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from finclaw.testing.telegram.world import Json, Shown
+from tests.support.telegram.world import Json, Shown
 
 TAGS: Final = {"bold": "b", "italic": "i", "code": "code", "pre": "pre", "strikethrough": "s", "blockquote": "quote"}
 

@@ -6,14 +6,14 @@ from typing import Any, Final
 import pytest
 from tests.attack.desk import Desk as Acts
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, in_virtual_time
+from tests.support.telegram.entities import find_entities
+from tests.support.telegram.world import DATE, World
 from tests.walks.house import Parts
 
 from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.testing import call, reply
 from finclaw.testing.provider import Reply
-from finclaw.testing.telegram.entities import find_entities
-from finclaw.testing.telegram.world import DATE, World
 
 Json = dict[str, Any]
 Kind = Callable[[World, int, str, Json], list[Json]]

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from tests.channels.telegram.desk import JUN, MINA, Desk, in_virtual_time
 from tests.channels.telegram.shown_text import describe
+from tests.support.telegram.world import Shown
 
 import finclaw
 from finclaw.approvals.people import PersonSettings
 from finclaw.channels.settings import ChannelSettings
 from finclaw.redaction import Secret
-from finclaw.testing.telegram.world import Shown
 
 GOLDEN: Final = Path(__file__).with_name("conversation.golden.txt")
 FORUM: Final = -1_002_000_000_001

@@ -10,12 +10,12 @@ from typing import Final
 
 from tests.channels.telegram.desk import MINA, Desk, in_virtual_time
 from tests.channels.telegram.shown_text import describe
+from tests.support.telegram.world import Shown
 
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.policy.rule import Rule
 from finclaw.testing import Reply, call, delay, reply, say
-from finclaw.testing.telegram.world import Shown
 from finclaw.tools.define import tool
 
 GOLDEN: Final = Path(__file__).with_name("busy.golden.txt")

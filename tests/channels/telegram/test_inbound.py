@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, Inbox, channel_at, in_virtual_time, receiving
+from tests.support.telegram.rules import utf16_length
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Attachment, Inbound
@@ -13,7 +14,6 @@ from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import CommandReply
 from finclaw.taint.sources import QUOTED, sources_of
 from finclaw.testing import FakeClock
-from finclaw.testing.telegram.rules import utf16_length
 from finclaw.text import fix_surrogates
 
 FORUM = -1_002_000_000_001

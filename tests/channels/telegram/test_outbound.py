@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from tests.channels.telegram.desk import JUN, MINA, TEAM, Desk, Inbox, channel_at, in_virtual_time, item, receiving
+from tests.support.telegram.rules import REACTIONS
 
 from finclaw.channels.telegram.options import CAPABILITIES
 from finclaw.errors import ConfigError, MarkupRefused, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import ActionButton, Inbound, Outbound, OutboundFile
 from finclaw.testing.channel import PROFILES
-from finclaw.testing.telegram.rules import REACTIONS
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
 CHART = OutboundFile(blob="c", name="chart.png", mime="image/png", alt="Samsung over a year")

@@ -25,6 +25,7 @@ from finclaw.cli.arguments import add_turn_argument
 from finclaw.cli.commands.trace import condensed_steps, find_turn
 from finclaw.cli.formatting import clean, json_line, plural
 from finclaw.cli.options import settings_from
+from finclaw.cli.recording import Recording, own_blocks, ran_out_of_time
 from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError
@@ -37,7 +38,6 @@ from finclaw.redaction.redact import redact_for_display
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing.clock import FakeClock
-from finclaw.testing.replay import Recording, own_blocks, ran_out_of_time
 
 SAME, DIFFERENT = 0, 1
 

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from finclaw.testing.telegram.entities import parse_html
-from finclaw.testing.telegram.rules import (
+from tests.support.telegram.entities import parse_html
+from tests.support.telegram.rules import (
     ACTIONS,
     ALL_MESSAGES,
     GROUP_MESSAGES,
@@ -21,7 +21,7 @@ from finclaw.testing.telegram.rules import (
     check_text,
     too_many,
 )
-from finclaw.testing.telegram.world import BOT_ID, DATE, Json, Shown, World
+from tests.support.telegram.world import BOT_ID, DATE, Json, Shown, World
 
 _SAME: Final = (
     "message is not modified: specified new message content and reply markup are exactly the same as a current content "

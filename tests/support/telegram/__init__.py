@@ -1,5 +1,5 @@
 """A Bot API server on 127.0.0.1 with the rules of Telegram and its faults."""
 
-from finclaw.testing.telegram.server import BotApi
+from tests.support.telegram.server import BotApi
 
 __all__ = ["BotApi"]

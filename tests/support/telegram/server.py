@@ -15,10 +15,9 @@ from typing import Any, Final, Literal, Self, cast
 
 import aiohttp
 from aiohttp import web
-
-from finclaw.testing.telegram.methods import Methods
-from finclaw.testing.telegram.rules import ApiRefusal, check_webhook, too_many
-from finclaw.testing.telegram.world import Json, Shown, World
+from tests.support.telegram.methods import Methods
+from tests.support.telegram.rules import ApiRefusal, check_webhook, too_many
+from tests.support.telegram.world import Json, Shown, World
 
 TOKEN: Final = "700000001:AAfakefakefakefakefakefakefakefakefA"
 BATCH: Final = 100

@@ -6,12 +6,12 @@ from http import HTTPStatus
 
 import aiohttp
 import msgspec
+from tests.support.wire import RefusedSend, SendAnswer, SendBody, Update, Updates
 
 from finclaw.errors import FinclawError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Capabilities, Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Channel, Clock
 from finclaw.kernel.record import OutboxItem
-from finclaw.testing.wire import RefusedSend, SendAnswer, SendBody, Update, Updates
 
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError)
 """Everything that leaves us without a word from the platform that we can understand."""

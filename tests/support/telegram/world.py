@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from finclaw.testing.telegram.entities import find_entities
+from tests.support.telegram.entities import find_entities
 
 DATE: Final = 1_736_154_000
 BOT_ID: Final = 700_000_001

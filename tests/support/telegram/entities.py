@@ -4,7 +4,7 @@ import re
 from html import unescape
 from typing import Any, Final
 
-from finclaw.testing.telegram.rules import bad_request, utf16_length
+from tests.support.telegram.rules import bad_request, utf16_length
 
 _KINDS: Final = {
     "b": "bold",

@@ -13,8 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
-
-from finclaw.testing.history import Acked, HistoryEvent, InboundRow, ReplySeen, Rows, SentIn, UnitRow
+from tests.support.history import Acked, HistoryEvent, InboundRow, ReplySeen, Rows, SentIn, UnitRow
 
 NEVER_SHOWN = frozenset({"dead", "expired", "superseded"})
 """Units in these states were given up on the record; silence is then no loss."""

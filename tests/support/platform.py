@@ -14,9 +14,8 @@ from typing import Literal, Self
 
 import msgspec
 from aiohttp import web
-
-from finclaw.testing.history import Acked, History, ReplySeen, SentIn
-from finclaw.testing.wire import RefusedSend, SendAnswer, SendBody, Update, Updates
+from tests.support.history import Acked, History, ReplySeen, SentIn
+from tests.support.wire import RefusedSend, SendAnswer, SendBody, Update, Updates
 
 FaultKind = Literal["slow", "late", "busy", "broken", "cut", "refused"]
 """`slow`: shown late. `late`: shown, but answered late. `busy`: 429. `broken`: 500. `refused`: 400.

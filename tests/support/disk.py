@@ -22,8 +22,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 import apsw
-
-from finclaw.testing.platter import CutMode, Op, Platter
+from tests.support.platter import CutMode, Op, Platter
 
 DiskOp = Literal["open", "write", "sync", "truncate", "delete"]
 EVERY_OP: tuple[DiskOp, ...] = ("open", "write", "sync", "truncate", "delete")
