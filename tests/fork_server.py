@@ -26,7 +26,13 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 GATEWAY: Final = (
-    *("finclaw.app", "finclaw.composition", "finclaw.builtin_extensions", "finclaw.testing", "finclaw.cli.main"),
+    *(
+        "finclaw.app",
+        "finclaw.composition.gateway",
+        "finclaw.composition.extensions",
+        "finclaw.testing",
+        "finclaw.cli.main",
+    ),
     *(f"finclaw.cli.commands.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "serve", "sessions")),
     *("finclaw.builtins.memory", "finclaw.builtins.memory.extension", "finclaw.builtins.web.extension"),
     *("finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai", "finclaw.providers.anthropic"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from finclaw.agent.settings import ExtensionRef
     from finclaw.app import App
-    from finclaw.composition import build
+    from finclaw.composition.gateway import build
     from finclaw.config.load import load_settings
     from finclaw.config.schema import Settings
     from finclaw.errors import FinclawError
@@ -75,7 +75,7 @@ __all__ = [
 _HOMES = {
     "finclaw.agent.settings": ("ExtensionRef",),
     "finclaw.app": ("App",),
-    "finclaw.composition": ("build",),
+    "finclaw.composition.gateway": ("build",),
     "finclaw.config.load": ("load_settings",),
     "finclaw.config.schema": ("Settings",),
     "finclaw.errors": ("FinclawError",),

@@ -16,7 +16,6 @@ from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
-from finclaw.configured_channels import allow_lists, debounce_pauses
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError, SessionFull
@@ -43,7 +42,7 @@ from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.early_delivery import EarlyDelivery
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.gate import Gate, MarketHours
+from finclaw.pipeline.gate import Gate, Heard, MarketHours
 from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.languages import ReplyLanguages
 from finclaw.pipeline.persons import PersonDirectory, PersonService
@@ -76,7 +75,7 @@ class App(RecordService):
     Made by `build`; everything that a channel, the web API or the command line may ask of it is here.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         settings: Settings,
         registrar: Registrar,
@@ -85,6 +84,8 @@ class App(RecordService):
         channels: Mapping[str, Channel],
         clock: Clock,
         persons: PersonDirectory,
+        heard: Mapping[str, Heard],
+        pauses: Mapping[str, int],
     ) -> None:
         recent, options = RecentConversations(), KeptOptions(store, agent.check_model)
         self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
@@ -117,12 +118,12 @@ class App(RecordService):
             suggest=settings.commands.suggest,
         )
         commands = Commands(prefix, registrar.commands, command_services)
-        carried, pauses = options.carried_over, debounce_pauses(settings, channels)
+        carried = options.carried_over
         debounce = Debounce(clock, make_pause(pauses, commands.may_know), carried.may_answer)
         modes: dict[str, QueueMode | None] = {name: each.queue for name, each in settings.channels.items()}
         waiting = LaneWaiting(lanes, clock, settings.sessions.queue, modes, self._interrupt, debounce, carried)
         stages = Stages(
-            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=allow_lists(settings)),
+            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=heard),
             commands=commands,
             ack=Ack(settings.pipeline.ack, clock, enabled=settings.pipeline.enable_ack),
             contexts=Contexts(agent.name, channels, store, clock, persons),

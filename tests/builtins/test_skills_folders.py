@@ -14,8 +14,8 @@ from tests.walks.tools import Desk
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.approvals.people import PersonSettings
-from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.skills.adding import add
+from finclaw.composition.extensions import load_registrar
 from finclaw.kernel.message import Message
 from finclaw.testing import MemoryChannel, call, reply
 

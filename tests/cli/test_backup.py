@@ -24,9 +24,9 @@ from tests.cli.kept_file import keep_file
 from tests.cli.terminal import finclaw
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.archive import MANIFEST, is_allowed
 from finclaw.cli.commands.upkeep import restore
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.fetch.fetchers import open_fetchers

@@ -19,7 +19,7 @@ from tests.walks.tools import Desk, hang
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.approvals.people import PersonSettings
-from finclaw.builtin_extensions import load_registrar
+from finclaw.composition.extensions import load_registrar
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.extensions.loading import OWN
 from finclaw.kernel.chunk import ModelRequest, ToolSpec

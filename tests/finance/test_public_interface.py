@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import finclaw
-from finclaw.builtin_extensions import load_registrar
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.context_fields import MARKET_FIELDS
 

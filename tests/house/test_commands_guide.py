@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from finclaw.builtin_extensions import load_registrar
 from finclaw.commands.declaration import describe_in, directive_of, name_in
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.kernel.port import Command

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.walks.house import House
 
-from finclaw.builtin_extensions import load_registrar
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.finance.market_data.settings import DEFAULT_CHAINS
 from finclaw.finance.market_data.source_info import SOURCES

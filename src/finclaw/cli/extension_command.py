@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.extension_services import NAME, RememberRequest, SayRequest, ServiceRequest
 from finclaw.cli.address import find_running
 from finclaw.cli.attach import PATIENCE
 from finclaw.cli.options import settings_from
 from finclaw.cli.parser import Parser, extension_parser
 from finclaw.clock import SystemClock
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
 from finclaw.diagnostics.event_stream import EventStream

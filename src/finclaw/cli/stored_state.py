@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from finclaw.approvals.announce import unheard
 from finclaw.approvals.approvals import Approvals
 from finclaw.approvals.chat_directory import NoChats
-from finclaw.builtin_extensions import load_registrar
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.erasure import Forgetting

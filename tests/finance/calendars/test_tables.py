@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.finance.desk import Desk
 
-from finclaw.builtin_extensions import load_registrar
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.finance.calendars.tables import judge_expiry
 from finclaw.testing import FakeClock

@@ -13,11 +13,11 @@ from string import Template
 from typing import Any, Final
 
 import finclaw
-from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_from
 from finclaw.cli.write_file import write_file
+from finclaw.composition.extensions import load_registrar
 from finclaw.errors import ConfigError
 from finclaw.extensions.registration import Registered
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from finclaw import __version__
-from finclaw.builtin_extensions import load_registrar
 from finclaw.builtins.mcp.pins import Pin, Pins
 from finclaw.cli.arguments import add_actions, add_json_option
 from finclaw.cli.formatting import json_line, table
 from finclaw.cli.options import settings_from
+from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
 from finclaw.diagnostics.log import start_logging

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.tokens.estimator import Estimator
-from finclaw.builtin_extensions import load_registrar
 from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
 from finclaw.clock import SystemClock
-from finclaw.composition import agent_prompt
+from finclaw.composition.channels import problems_of_channels
+from finclaw.composition.extensions import load_registrar
+from finclaw.composition.gateway import agent_prompt
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
-from finclaw.configured_channels import problems_of_channels
 from finclaw.errors import FinclawError
 from finclaw.extensions.loading import find
 from finclaw.extensions.registrar import Registrar

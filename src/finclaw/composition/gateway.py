@@ -15,14 +15,14 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn_state.state import RecordedTurn
 from finclaw.app import App
 from finclaw.approvals.approvals import Approvals
-from finclaw.builtin_extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.clock import SystemClock
+from finclaw.composition.channels import allow_lists, debounce_pauses, open_channels
+from finclaw.composition.extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
 from finclaw.config.routes import ModelRoutes, chosen_model
 from finclaw.config.schema import Settings
 from finclaw.config.windows import learn_windows
-from finclaw.configured_channels import open_channels
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import Services
@@ -128,7 +128,8 @@ async def build(  # noqa: PLR0913  all that a test or a program of one's own may
         guards = Guards(_policy(settings, registrar), consent, lambda: app.consents, overflow, store.put_blob)
         agent = _agent(settings, registrar, routes, clock, guards, budget)
         persons = await open_directory(store, settings.everybody())
-        app = App(settings, registrar, store, agent, by_name, clock, persons)
+        heard, pauses = allow_lists(settings), debounce_pauses(settings, by_name)
+        app = App(settings, registrar, store, agent, by_name, clock, persons, heard, pauses)
         stack.push_async_callback(app.stop)
         await store.sweep_blobs()
         await app.start()
