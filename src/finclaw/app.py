@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,21 +15,37 @@ from finclaw.approvals.summary import summaries
 from finclaw.approvals.watch import ApprovalWatch
 from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
+from finclaw.channels.unreachable import memory_key, read_unreachable
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
-from finclaw.erasure import Forgetting, drop_copies
 from finclaw.errors import SessionError, SessionFull
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.finance.calendar import TableCalendar
-from finclaw.gateway import QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn
+from finclaw.gateway import QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound, Outbound
-from finclaw.kernel.event import Observer, StoreHealthChanged
+from finclaw.kernel.erasure import Erased, SenderId
+from finclaw.kernel.event import Observer, SessionsErased, StoreHealthChanged
+from finclaw.kernel.fact import Fact, SessionFact
+from finclaw.kernel.message import Message
 from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Accepted, InboundRecord
+from finclaw.kernel.record import (
+    Accepted,
+    Cost,
+    CostsBy,
+    Counts,
+    InboundRecord,
+    IntegrityFinding,
+    Pruned,
+    SessionPage,
+    Today,
+    TurnRecord,
+    TurnTrace,
+    Unsolicited,
+)
 from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.turn_options import QueueMode
@@ -52,7 +69,6 @@ from finclaw.pipeline.stopping.revisions import Revisions
 from finclaw.pipeline.stopping.session_stops import SessionStops
 from finclaw.pipeline.stopping.undo import TurnUndo
 from finclaw.pipeline.stopping.watchdog import Watchdog
-from finclaw.records import RecordService
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.debounce import Debounce, make_pause
@@ -60,6 +76,9 @@ from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import LaneWaiting, list_queue
+from finclaw.spend_lines import sum_costs, sum_today
+from finclaw.upkeep.backup_copy import copy_for_backup
+from finclaw.upkeep.erasure import Eraser
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +88,7 @@ SEND_GRACE: Final = 1.0
 """Seconds for answers after that. With 2 s for a tool that will not stop and 1 s for the last send, all within 10."""
 
 
-class App(RecordService):
+class App:
     """A running gateway.
 
     Made by `build`; everything that a channel, the web API or the command line may ask of it is here.
@@ -88,6 +107,11 @@ class App(RecordService):
         pauses: Mapping[str, int],
     ) -> None:
         recent, options = RecentConversations(), KeptOptions(store, agent.check_model)
+        self.settings = settings
+        self.options = options
+        self._store = store
+        self._clock = clock
+        self._recent = recent
         self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
         self.events = registrar.events
         self.ready = False
@@ -101,9 +125,8 @@ class App(RecordService):
         self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
         people, self.chats = settings.everybody(), Chats(agent.name, store, channels, persons)
         self.persons = PersonService(store, people, persons)
-        dropped, told = drop_copies(recent, options, self._sender, emit), Announcer(emit, agent.name)
-        forgetting = Forgetting(store, registrar, settings.state, dropped, self.persons.drop)
-        super().__init__(settings, store, clock, recent, forgetting, options)
+        told = Announcer(emit, agent.name)
+        self._eraser = Eraser(store, registrar, settings.state, self._drop_sessions, self.persons.drop)
         self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
         opening = SessionOpening(store, recent, clock, settings.sessions, options)
         command_services = CommandServices(
@@ -325,6 +348,83 @@ class App(RecordService):
         self._watchdog.close()
         self._pools.close()
         await self._sender.stop(SEND_GRACE)
+
+    # ── stored sessions, turns and costs ────────────────────────────────────────────────────────────────────────────
+
+    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+        return await self._store.sessions(limit, after, containing)
+
+    async def has_session(self, key: str) -> bool:
+        page = await self._store.sessions(500, containing=key)
+        while page.after is not None and all(session.key != key for session in page.items):
+            page = await self._store.sessions(500, page.after, key)
+        return any(session.key == key for session in page.items)
+
+    async def messages(self, session: str) -> Sequence[Message]:
+        return await self._store.messages(session)
+
+    async def facts(self, session: str) -> Sequence[SessionFact]:
+        return await self._store.facts(session)
+
+    async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
+        """Return what was sent without a question to the session of this message, after this place."""
+        return await self._store.unasked(session_key(self.settings.agent.name, whose), after)
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return await self._store.turns(limit)
+
+    async def turn(self, turn_id: str) -> TurnTrace | None:
+        return await self._store.turn(turn_id)
+
+    async def counts(self) -> Counts:
+        return await self._store.counts()
+
+    async def unreachable(self) -> Sequence[UnreachableChat]:
+        """Return the chats that accept no messages any more, as their channels remember them."""
+        names = self.settings.channels
+        return tuple(read_unreachable([(name, await self._store.recall(memory_key(name), "")) for name in names]))
+
+    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        return await sum_costs(self._store, self._clock.now(), days, by)
+
+    async def today(self) -> Today:
+        settings = self.settings
+        return await sum_today(self._store, self._clock.now(), settings.agent.name, settings.budget.agent_day_usd)
+
+    async def reset(self, session: str) -> None:
+        """Reset a session as the command `/reset` does: a turn that runs there is superseded."""
+        await self._store.reset(session)
+        self.options.drop(session)
+
+    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
+        await self._store.restore(session, messages, facts)
+
+    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
+        return await self._store.repair(session, dry_run=dry_run)
+
+    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
+        pruned = await self._store.prune(self._clock.now() - older_than, dry_run=dry_run)
+        if pruned.sessions and not dry_run:
+            self._recent.clear()  # a new session with the name of a removed one counts its versions from the beginning
+            await self.options.load()
+        return pruned
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        return await self._eraser.erase_session(session, dry_run=dry_run)
+
+    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
+        return await self._eraser.forget_person(person, dry_run=dry_run)
+
+    def _drop_sessions(self, sessions: Sequence[str]) -> None:
+        """Drop what memory holds of erased sessions, and the answers to them that wait to be sent."""
+        for session in sessions:
+            self._recent.forget(session)
+            self.options.drop(session)
+        self._sender.drop(sessions)
+        self.events.emit(SessionsErased(sessions=tuple(sessions)))
+
+    async def prepare_backup(self) -> str:
+        return await copy_for_backup(self._store, self.settings.state)
 
     # ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────
 

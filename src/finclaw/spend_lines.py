@@ -1,13 +1,14 @@
 """Sums over lines of spend: merged by day, agent, user and model; marked as interrupted; the day so far."""
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 from msgspec.structs import replace
 
 from finclaw.clock import local_day
-from finclaw.kernel.record import Cost, Spend, Today
+from finclaw.kernel.record import Cost, CostsBy, Spend, Today
+from finclaw.kernel.store_port import Store
 
 
 def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
@@ -20,9 +21,15 @@ def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
     return tuple(merged.values())
 
 
-def today_of(now: datetime, agents: Sequence[Cost], agent: str, limit: Decimal | None) -> Today:
-    """`agents` is what each of them has cost today."""
-    spent = sum((each.cost for each in agents if each.name == agent), Decimal(0))
+async def sum_costs(store: Store, now: datetime, days: int, by: CostsBy) -> Sequence[Cost]:
+    """Sum the costs of the last days, today included."""
+    return await store.costs(local_day(now) - timedelta(days=days - 1), by)
+
+
+async def sum_today(store: Store, now: datetime, agent: str, limit: Decimal | None) -> Today:
+    """Sum what an agent has cost today, beside its limit."""
+    agents = await store.costs(local_day(now), "agent")
+    spent = sum((cost.cost for cost in agents if cost.name == agent), Decimal(0))
     return Today(day=local_day(now), zone=_zone_name(now), cost=spent, agent_day_usd=limit)
 
 

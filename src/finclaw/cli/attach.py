@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from finclaw.cli.address import find_running, retry_while_busy
-from finclaw.clock import SystemClock, local_day
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
@@ -26,7 +26,7 @@ from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace
 from finclaw.kernel.store_port import Store
-from finclaw.spend_lines import today_of
+from finclaw.spend_lines import sum_costs, sum_today
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
@@ -230,9 +230,8 @@ class StateClient:
     def sum_costs(self, days: int, by: CostsBy) -> CostsView:
         async def add_up(store: Store) -> CostsView:
             now, settings = self._clock.now(), self._settings
-            items = await store.costs(local_day(now) - timedelta(days=days - 1), by)
-            agents = await store.costs(local_day(now), "agent")
-            today = today_of(now, agents, settings.agent.name, settings.budget.agent_day_usd)
+            items = await sum_costs(store, now, days, by)
+            today = await sum_today(store, now, settings.agent.name, settings.budget.agent_day_usd)
             return costs_view(days, by, items, today)
 
         return self._choose(

@@ -14,10 +14,7 @@ from finclaw.approvals.approvals import Approvals
 from finclaw.approvals.chat_directory import NoChats
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
-from finclaw.diagnostics.event_stream import EventStream
-from finclaw.erasure import Forgetting
 from finclaw.errors import SessionError
-from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.erasure import Erased, SenderId
@@ -25,6 +22,8 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
+from finclaw.upkeep.backup_copy import copy_for_backup
+from finclaw.upkeep.erasure import Eraser
 from finclaw.web.approvals_view import REFUSED, evidence, not_revoked
 from finclaw.web.principal import OWNER
 
@@ -88,10 +87,9 @@ class StoredErasure:
         return await self._with_extensions(lambda forgetting: forgetting.forget_person(person, dry_run=dry_run))
 
     async def copy_for_backup(self) -> str:
-        registrar = Registrar(EventStream(), NULL_SERVICES)
-        return await Forgetting(self._store, registrar, self._settings.state, lambda _: None).copy_for_backup()
+        return await copy_for_backup(self._store, self._settings.state)
 
-    async def _with_extensions(self, work: Callable[[Forgetting], Awaitable[Erased]]) -> Erased:
+    async def _with_extensions(self, work: Callable[[Eraser], Awaitable[Erased]]) -> Erased:
         databases = self._settings.state / EXTENSIONS
         services = replace(
             NULL_SERVICES,
@@ -102,6 +100,6 @@ class StoredErasure:
         )
         registrar = load_registrar(self._settings, services)
         try:
-            return await work(Forgetting(self._store, registrar, self._settings.state, lambda _: None))
+            return await work(Eraser(self._store, registrar, self._settings.state))
         finally:
             await registrar.close()
