@@ -16,11 +16,10 @@ from finclaw.builtins.disclaimers import LINES
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
-from finclaw.finance.commands.fx_request import FxRequest, read_fx
-from finclaw.finance.commands.quote_words import describe_quote
+from finclaw.finance.commands.answers import FxRequest, read_fx
 from finclaw.finance.extension import DEMO_LINES
 from finclaw.finance.market import ExtendedPrice
-from finclaw.kernel.person import NOBODY
+from finclaw.finance.words import describe_quote
 from finclaw.testing import FakeClock, call
 from finclaw.testing.channel import PROFILES
 from finclaw.text import Language
@@ -119,7 +118,7 @@ async def test_an_after_market_price_is_a_second_line_against_the_close(language
     quote = await DemoMarket(FakeClock(at)).quote("005930")
     extended = ExtendedPrice(price=Decimal(101_900), phase="after", venue="NXT", as_of=at)
     quote = replace(quote, price=Decimal(100_500), close=Decimal(100_500), extended=extended)
-    assert describe_quote(quote, NOBODY, language).splitlines()[-1] == line
+    assert describe_quote(quote, None, language).splitlines()[-1] == line
 
 
 async def test_a_live_price_names_source_delay_and_what_failed(tmp_path: Path) -> None:
@@ -163,6 +162,10 @@ async def test_many_prices_are_one_request_to_a_source_that_can(tmp_path: Path) 
         ("100 XYZ", FxRequest(left="XYZ")),
         ("1 2 USD", FxRequest(left="1 2 USD")),
         ("USD KRW EUR", FxRequest(left="EUR")),
+        ("1억 2천 달러", FxRequest(left="1억 2천 달러")),
+        ("1억2천 원 달러", FxRequest(left="1억2천 원 달러")),
+        ("1억2천만원 달러", FxRequest(Decimal(120_000_000), "KRW", "USD")),
+        ("3만 5천원", FxRequest(Decimal(35_000), "KRW", None)),
     ],
 )
 def test_what_people_type_behind_fx(line: str, read: FxRequest) -> None:

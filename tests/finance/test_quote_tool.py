@@ -1,11 +1,14 @@
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from finclaw.demo.market import DemoMarket
 from finclaw.errors import InvalidArguments, ToolError
-from finclaw.finance.quote import quote_tool
+from finclaw.finance.market import ExtendedPrice
+from finclaw.finance.quote import facts_of, quote_tool, read_quote
+from finclaw.finance.words import describe_quote
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Clock, ToolScope
 from finclaw.tools.arguments import ArgumentCheck
@@ -88,3 +91,16 @@ async def test_the_suggestion_is_for_code(clock: Clock):
     with pytest.raises(ToolError) as caught:
         await quote_tool(DemoMarket(clock)).run({"symbol": " 네카오 "}, SCOPE)
     assert caught.value.suggestion == "네카오\n035420 | NAVER | 네이버\n035720 | Kakao | 카카오"
+
+
+@pytest.mark.parametrize("symbol", ["005930", "AAPL", "BTC-USD", "USD/KRW", "KOSPI"])
+async def test_quote_is_read_back_from_its_facts(clock: Clock, symbol: str) -> None:
+    """The offline assistant shows a quote in the words of `/price`, from the facts that the tool gave."""
+    plain = await DemoMarket(clock).quote(symbol)
+    late = replace(plain, delay=20, stale=True, fixing=date(2026, 11, 13), day_basis="09:00 KST", is_confirmed=False)
+    at = datetime(2026, 11, 16, 9, 5, tzinfo=UTC)
+    extended = replace(plain, extended=ExtendedPrice(price=Decimal(101_900), phase="after", venue="NXT", as_of=at))
+    for quote in (plain, late, extended):
+        read = read_quote(facts_of(quote), quote.instrument)
+        assert describe_quote(read, None, "ko") == describe_quote(quote, None, "ko")
+        assert read.source_label == quote.source_label

@@ -1,13 +1,20 @@
-"""The quote tool: a price, in another currency too if it is wanted."""
+"""The quote tool, quotes of several instruments at once, and a quote as facts and back."""
 
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts, rounded_amount
-from finclaw.finance.market import ExtendedPrice, Market, Quote, percent
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import ExtendedPrice, Market, Phase, Quote, percent
+from finclaw.finance.market_data.errors import DataError, DataNotFound
+from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.output import identity, minute, plain_fact, price_fact, record, state
 from finclaw.finance.resolve import resolve
 from finclaw.kernel.fact import Fact
@@ -136,3 +143,85 @@ def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[
     )
     text = f"{describe(quote)}\nprice in {wanted}: {value}{rates}"
     return ToolOutput(text, (*facts_of(quote), converted, *rate_facts(legs)))
+
+
+# ── several at once ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class QuoteBatch(Struct, frozen=True):
+    """Quotes asked for together, for commands, the watchlist and the screener: what was read and what was not."""
+
+    quotes: tuple[Quote, ...]
+    """In the order of the list."""
+    missing: tuple[tuple[Instrument, DataError], ...]
+    unknown: tuple[str, ...] = ()
+    """Symbols that our records lack by now."""
+
+    @property
+    def count(self) -> int:
+        return len(self.quotes) + len(self.missing) + len(self.unknown)
+
+    def facts(self) -> tuple[Fact, ...]:
+        return tuple(fact for each in self.quotes for fact in facts_of(each))
+
+
+async def load_quotes(market: Market, data: MarketData, symbols: Sequence[str]) -> QuoteBatch:
+    known = [each for symbol in symbols if (each := market.instruments.get(symbol)) is not None]
+    found = await data.quotes([each.symbol for each in known])
+    return QuoteBatch(
+        tuple(quote for each in known if isinstance(quote := found[each.symbol], Quote)),
+        tuple((each, error) for each in known if isinstance(error := found[each.symbol], DataError)),
+        tuple(symbol for symbol in symbols if market.instruments.get(symbol) is None),
+    )
+
+
+def name_missing(batch: QuoteBatch) -> list[str]:
+    """A line for each that could not be read, for the model."""
+    lines = [f"{each.symbol}: {_name_error(error)}" for each, error in batch.missing]
+    return [*lines, *(f"{symbol}: no longer in our records" for symbol in batch.unknown)]
+
+
+def _name_error(error: DataError) -> str:
+    return "not found" if isinstance(error, DataNotFound) else error.suggestion or error.kind
+
+
+# ── from facts ──────────────────────────────────────────────────────────────────────────────────────────────
+
+_NOTES = re.compile(r" \(((?:fixing of|change since|delayed|unconfirmed|stale)[^()]*)\)$")
+
+
+def read_quote(facts: Sequence[Fact], instrument: Instrument) -> Quote:
+    """The quote of which these are the facts. Raises KeyError where they are not a quote's."""
+    by_field = {fact.field: fact for fact in facts if fact.subject == instrument.symbol}
+    price, volume, close = by_field["price"], by_field.get("volume"), by_field.get("close")
+    found = _NOTES.search(price.source)
+    notes = found[1].split(", ") if found else []
+    values = {name: note.removeprefix(name).strip() for note in notes for name in _NOTE_NAMES if note.startswith(name)}
+    return Quote(
+        instrument=instrument,
+        price=price.value,
+        previous_close=by_field["previous_close"].value,
+        volume=int(volume.value) if volume else 0,
+        as_of=price.as_of,
+        opening=TableCalendar().opening(instrument.exchange, price.as_of),
+        source=price.source[: found.start()] if found else price.source,
+        venue=price.venue,
+        phase=cast("Phase", price.phase or "regular"),
+        close=close.value if close else None,
+        extended=_read_extended(by_field, "pre") or _read_extended(by_field, "after"),
+        day_basis=values.get("change since", ""),
+        fixing=date.fromisoformat(values["fixing of"]) if "fixing of" in values else None,
+        delay=int(values.get("delayed", "0").removesuffix(" min")),
+        is_confirmed="unconfirmed" not in values,
+        stale="stale" in values,
+    )
+
+
+_NOTE_NAMES = ("fixing of", "change since", "delayed", "unconfirmed", "stale")
+
+
+def _read_extended(by_field: Mapping[str, Fact], phase: Literal["pre", "after"]) -> ExtendedPrice | None:
+    price = by_field.get(f"{phase}_market_price")
+    if price is None:
+        return None
+    return ExtendedPrice(price=price.value, phase=phase, venue=price.venue, as_of=price.as_of)

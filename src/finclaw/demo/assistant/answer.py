@@ -182,7 +182,7 @@ def _detail(language: Language, error: ToolFailure) -> str:
     detail = error.suggestion or ""
     if error.name != "AllSourcesFailed":
         return detail
-    from finclaw.finance.commands.words import write_failures  # noqa: PLC0415  `cold_cpu`: for live sources alone
+    from finclaw.finance.words import write_failures  # noqa: PLC0415  `cold_cpu`: for live sources alone
 
     return write_failures(detail.split("; "), language)
 

@@ -5,36 +5,19 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from finclaw.finance.charts.chart import PERIODS, Chart, ChartStyle, thin_out
-from finclaw.finance.commands.words import write_price
-from finclaw.finance.market import DEMO_SOURCE
 from finclaw.finance.market_data.port import Adjustment
 from finclaw.finance.period import ChartPeriod, session_day
-from finclaw.finance.venue import VENUES
+from finclaw.finance.words import (
+    PERIOD_NAMES,
+    describe_change,
+    name_of,
+    write_percent_move,
+    write_price,
+    write_provenance,
+)
 from finclaw.kernel.person import reader_zone
 from finclaw.text import Language
 
-_PERIOD_NAMES: Final[dict[Language, dict[ChartPeriod, str]]] = {
-    "en": {
-        "1D": "1 day",
-        "5D": "5 days",
-        "1M": "1 month",
-        "3M": "3 months",
-        "6M": "6 months",
-        "1Y": "1 year",
-        "5Y": "5 years",
-        "YTD": "this year",
-    },
-    "ko": {
-        "1D": "1일",
-        "5D": "5일",
-        "1M": "1개월",
-        "3M": "3개월",
-        "6M": "6개월",
-        "1Y": "1년",
-        "5Y": "5년",
-        "YTD": "올해",
-    },
-}
 _ADJUSTMENTS: Final[dict[Language, dict[Adjustment, str]]] = {
     "en": {
         "none": "not adjusted",
@@ -43,21 +26,14 @@ _ADJUSTMENTS: Final[dict[Language, dict[Adjustment, str]]] = {
     },
     "ko": {"none": "수정하지 않은 주가", "split": "액면분할 반영", "split+dividend": "액면분할·배당 반영"},
 }
-_MOVES: Final[dict[Language, tuple[str, str, str]]] = {
-    "en": ("▲ up {0}%", "▼ down {0}%", "unchanged"),
-    "ko": ("▲ {0}% 상승", "▼ {0}% 하락", "변동 없음"),
-}
 _LABELS: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "since": "{move} since {day}",
         "only": " (only from {0})",
         "high": "High {0}",
         "low": "Low {0}",
-        "source": "Source: {source} · as of {as_of}",
         "stale": "not up to date",
-        "demo source": DEMO_SOURCE,
         "demo": "DEMO: simulated prices",
-        "caption": "**{name} ({symbol})**, {period}: {end}, {move} ({change}) since {day}.\n{high}, {low}. {source}.",
         "alt": "{style} of {name} ({symbol}), {first} to {last}: from {start} to {end}, {move}. {high}, {low}.",
         "line": "Line chart",
         "candle": "Candlestick chart",
@@ -67,11 +43,8 @@ _LABELS: Final[dict[Language, dict[str, str]]] = {
         "only": " ({0} 이후만)",
         "high": "최고 {0}",
         "low": "최저 {0}",
-        "source": "출처: {source} · {as_of} 기준",
         "stale": "최신 아님",
-        "demo source": "데모 시장",
         "demo": "DEMO: 모의 가격",
-        "caption": "**{name} ({symbol})**, {period}: {end}, {day} 대비 {move} ({change}).\n{high}, {low}. {source}.",
         "alt": "{name} ({symbol}) {style}, {first}~{last}: {start}에서 {end}까지, {move}. {high}, {low}.",
         "line": "선 차트",
         "candle": "캔들 차트",
@@ -81,36 +54,20 @@ _LABELS: Final[dict[Language, dict[str, str]]] = {
 # ── in and beside the picture ───────────────────────────────────────────────────────────────────────────────
 
 
-def name_of(chart: Chart, language: Language) -> str:
-    return chart.instrument.name_ko if language == "ko" else chart.instrument.name_en
+def title_of(chart: Chart, language: Language) -> str:
+    return f"{name_of(chart.instrument, language)} ({chart.instrument.symbol}) · {period_of(chart, language)}"
 
 
 def period_of(chart: Chart, language: Language) -> str:
     """With the first day where the source does not reach back as far as was asked."""
     since = _LABELS[language]["only"].format(chart.bars[0].day) if chart.is_short else ""
-    return f"{_PERIOD_NAMES[language][chart.period]}{since}"
-
-
-def title_of(chart: Chart, language: Language) -> str:
-    return f"{name_of(chart, language)} ({chart.instrument.symbol}) · {period_of(chart, language)}"
-
-
-def format_price(chart: Chart, value: Decimal, language: Language) -> str:
-    return write_price(chart.instrument, value, language)
-
-
-def move_of(chart: Chart, language: Language) -> str:
-    """A sign and a word, so that nobody has to know the colours."""
-    up, down, still = _MOVES[language]
-    words = up if chart.change > 0 else down if chart.change < 0 else still
-    return words.format(abs(chart.change_percent))
+    return f"{PERIOD_NAMES[chart.period][language]}{since}"
 
 
 def headline_of(chart: Chart, language: Language) -> str:
-    since = _LABELS[language]["since"].format(
-        move=move_of(chart, language), day=session_day(chart.instrument, chart.base_at)
-    )
-    return f"{format_price(chart, chart.end, language)}   {since}"
+    move = write_percent_move(chart.change_percent, language)
+    since = _LABELS[language]["since"].format(move=move, day=session_day(chart.instrument, chart.base_at))
+    return f"{write_price(chart.instrument, chart.end, language)}   {since}"
 
 
 def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
@@ -119,13 +76,15 @@ def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
 
 
 def source_of(chart: Chart, language: Language) -> str:
-    labels = _LABELS[language]
-    at = chart.as_of.astimezone(reader_zone() or VENUES[chart.instrument.exchange].tz)
-    source = labels["demo source"] if chart.is_demo else chart.source
-    told = labels["source"].format(source=source, as_of=f"{at:%Y-%m-%d %H:%M %Z}")
+    end = next(fact for fact in chart.facts() if fact.field == "end")
+    return " · ".join((write_provenance(chart.instrument, end, reader_zone(), language), *_notes(chart, language)))
+
+
+def _notes(chart: Chart, language: Language) -> tuple[str, ...]:
     is_share = chart.instrument.kind in ("stock", "etf")
     adjusted = _ADJUSTMENTS[language][chart.adjustment] if is_share else ""
-    return " · ".join(filter(None, (told, adjusted, labels["stale"] if chart.stale else "")))
+    stale = _LABELS[language]["stale"] if chart.stale else ""
+    return tuple(filter(None, (adjusted, stale)))
 
 
 def watermark_of(language: Language) -> str:
@@ -134,19 +93,9 @@ def watermark_of(language: Language) -> str:
 
 def caption_of(chart: Chart, language: Language) -> str:
     """Markdown, with every figure that is a fact of the chart."""
-    high, low = extremes_of(chart, language)
-    return _LABELS[language]["caption"].format(
-        name=name_of(chart, language),
-        symbol=chart.instrument.symbol,
-        period=period_of(chart, language),
-        end=format_price(chart, chart.end, language),
-        move=move_of(chart, language),
-        change=f"{chart.change:+,}",
-        day=session_day(chart.instrument, chart.base_at),
-        high=high,
-        low=low.lower(),
-        source=source_of(chart, language),
-    )
+    facts = {fact.field: fact for fact in chart.facts()}
+    period, notes = period_of(chart, language), _notes(chart, language)
+    return describe_change(chart.instrument, facts, period, reader_zone(), language, notes)
 
 
 def alt_text_of(chart: Chart, language: Language) -> str:
@@ -154,13 +103,13 @@ def alt_text_of(chart: Chart, language: Language) -> str:
     labels = _LABELS[language]
     return labels["alt"].format(
         style=labels[chart.style],
-        name=name_of(chart, language),
+        name=name_of(chart.instrument, language),
         symbol=chart.instrument.symbol,
         first=chart.bars[0].day,
         last=chart.bars[-1].day,
-        start=format_price(chart, chart.base, language),
-        end=format_price(chart, chart.end, language),
-        move=move_of(chart, language),
+        start=write_price(chart.instrument, chart.base, language),
+        end=write_price(chart.instrument, chart.end, language),
+        move=write_percent_move(chart.change_percent, language),
         high=high,
         low=low.lower(),
     )
@@ -192,7 +141,7 @@ class ChartRequest(NamedTuple):
 
 _PERIOD_WORDS: Final[dict[str, ChartPeriod]] = {
     **{each.casefold(): each for each in PERIODS},
-    **{name.replace(" ", ""): each for each, name in _PERIOD_NAMES["ko"].items()},
+    **{PERIOD_NAMES[each]["ko"]: each for each in PERIODS},
     "하루": "1D",
     "한달": "1M",
     "12m": "1Y",

@@ -1,26 +1,14 @@
 """Answers of the commands, by the functions that the tools call: a command and a model say the same of the same."""
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from finclaw.errors import ToolError
-from finclaw.finance.commands.fx_request import default_target, read_fx
-from finclaw.finance.commands.hours_words import describe_hours, name_calendar
-from finclaw.finance.commands.news_words import describe_news
-from finclaw.finance.commands.quote_batch import load_quotes
-from finclaw.finance.commands.quote_words import describe_missing, describe_quote, list_quotes
-from finclaw.finance.commands.words import (
-    explain_missing,
-    title_of,
-    write_moment,
-    write_money,
-    write_source,
-    zone_for,
-)
-from finclaw.finance.convert import Conversion, SameCurrency, load_conversion
+from finclaw.finance.convert import SameCurrency, load_conversion
 from finclaw.finance.documents.tools import news_facts
 from finclaw.finance.hours import find_venues, load_hours
 from finclaw.finance.instrument import Instrument
@@ -28,13 +16,25 @@ from finclaw.finance.market import Market, Quote
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.name_question import Settle, ask_which, find_instruments
-from finclaw.finance.quote import facts_of
-from finclaw.finance.venue import KRX
+from finclaw.finance.quote import facts_of, load_quotes
+from finclaw.finance.words import (
+    describe_conversion,
+    describe_hours,
+    describe_missing,
+    describe_news,
+    describe_quote,
+    explain_missing,
+    list_quotes,
+    name_calendar,
+    title_of,
+)
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import ActionButton, Capabilities
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.person import Person
+from finclaw.kernel.person import Person, zone_of
 from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.numerals.find import find_figures
+from finclaw.numerals.tables import find_currency
 from finclaw.text import Language
 
 MOST_PRICES: Final = 10
@@ -90,9 +90,11 @@ class MarketAnswers:
         if not quotes:
             return CommandReply("\n".join(missing))
         if len(instruments) > 1:
-            text = "\n".join(filter(None, (list_quotes(quotes, scope.person, language), *missing)))
+            text = "\n".join(filter(None, (list_quotes(quotes, zone_of(scope.person), language), *missing)))
             return _reply(text, quotes)
-        return _reply(describe_quote(quotes[0], scope.person, language), quotes, self._next(quotes[0], scope, language))
+        return _reply(
+            describe_quote(quotes[0], zone_of(scope.person), language), quotes, self._next(quotes[0], scope, language)
+        )
 
     async def _find(self, words: str, person: Person, language: Language) -> list[Instrument]:
         return await find_instruments(self._desk.market, self._desk.settle, words, person, language)
@@ -129,12 +131,13 @@ class MarketAnswers:
             return CommandReply(explain_missing(f"{wanted.base}/{target}", error, language))
         except ToolError as error:
             return CommandReply(str(error))
-        return CommandReply(_describe_conversion(done, scope.person, language), kind="reply", facts=done.facts())
+        facts = done.facts()
+        return CommandReply(describe_conversion(facts, zone_of(scope.person), language), kind="reply", facts=facts)
 
     async def _list_rates(self, person: Person, language: Language) -> CommandReply:
         known = [each for symbol in _RATES if (each := self._desk.market.instruments.get(symbol)) is not None]
         quotes, missing = await self._quotes(known, language)
-        text = "\n".join(filter(None, (list_quotes(quotes, person, language), *missing)))
+        text = "\n".join(filter(None, (list_quotes(quotes, zone_of(person), language), *missing)))
         return _reply(text, quotes) if quotes else CommandReply(text)
 
     # ── /market ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,14 +149,14 @@ class MarketAnswers:
         except ToolError as error:
             return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}market {symbol}")
         hours = [load_hours(self._desk.calendar, each, market.now()) for each in venues]
-        lines = [describe_hours(each, scope.person, language) for each in hours]
-        lines.append(name_calendar(market.now(), scope.person, language))
+        lines = [describe_hours(each, zone_of(scope.person), language) for each in hours]
+        lines.append(name_calendar(market.now(), zone_of(scope.person), language))
         facts = [fact for each in hours for fact in each.facts()]
         if args:
             return CommandReply("\n".join(lines), kind="reply", facts=tuple(facts))
         known = [each for symbol in _OVERVIEW if (each := market.instruments.get(symbol)) is not None]
         quotes, missing = await self._quotes(known, language)
-        lines += ["", list_quotes(quotes, scope.person, language)] if quotes else []
+        lines += ["", list_quotes(quotes, zone_of(scope.person), language)] if quotes else []
         facts += [fact for each in quotes for fact in facts_of(each)]
         return CommandReply("\n".join((*lines, *missing)), kind="reply", facts=tuple(facts))
 
@@ -172,9 +175,10 @@ class MarketAnswers:
             about = title_of(instrument, language) if instrument else ""
             what = f"{about} 뉴스".strip() if language == "ko" else f"News about {about}" if about else "News"
             return CommandReply(explain_missing(what, error, language))
-        where = zone_for(instrument, scope.person, language) if instrument else KRX.tz if language == "ko" else None
         # To the letter: a headline is somebody else's words, and may not bring markup or control tokens.
-        return CommandReply(describe_news(instrument, items, where, language), facts=news_facts(instrument, items))
+        return CommandReply(
+            describe_news(instrument, items, zone_of(scope.person), language), facts=news_facts(instrument, items)
+        )
 
 
 def _reply(text: str, quotes: Sequence[Quote], actions: tuple[ActionButton, ...] = ()) -> CommandReply:
@@ -182,12 +186,66 @@ def _reply(text: str, quotes: Sequence[Quote], actions: tuple[ActionButton, ...]
     return CommandReply(text, kind="reply", facts=facts, actions=actions)
 
 
-def _describe_conversion(done: Conversion, person: Person, language: Language) -> str:
-    given = write_money(done.amount.normalize() + 0, done.base, language)
-    told = write_money(done.result, done.target, language)
-    rates = ", ".join(f"{leg.quote.instrument.symbol} {leg.quote.price:,f}" for leg in done.legs)
-    at = write_moment(done.as_of, zone_for(done.legs[0].quote.instrument, person, language))
-    source = write_source(done.source, language)
-    if language == "ko":
-        return f"**{given} = {told}**\n적용 환율 {rates} · {at} 기준 · 출처: {source}"
-    return f"**{given} = {told}**\nrate used {rates} · as of {at} · source: {source}"
+# ── what is typed behind /fx ────────────────────────────────────────────────────────────────────────────────
+
+_BETWEEN: Final = re.compile(r"[\s/,=?→]+|->")
+_PARTICLES: Final = re.compile(r"(?:에서|으로|로|을|를|은|는|이|가|의)$")
+_SMALL_WORDS: Final = frozenset(("to", "in", "into", "from", "환율", "환전", "rate", "?"))
+_PAIR: Final = re.compile(r"([A-Za-z]{3})([A-Za-z]{3})")
+_SHORTENED: Final = re.compile(r"[억조]\s?\d[\d,.]*\s?[천백십]?(?=\s?(?:[^\d,.\s천백십만억조]|$))")
+"""1억 2천: spoken, 120 million; as it is written, 100,002,000."""
+
+
+class FxRequest(NamedTuple):
+    """An amount and its currency, and the one that it is wanted in; each None where it was not said."""
+
+    amount: Decimal | None = None
+    base: str | None = None
+    target: str | None = None
+    left: str = ""
+    """A word that is neither, or a third currency."""
+
+
+def read_fx(args: Sequence[str]) -> FxRequest:
+    text = " ".join(args)
+    if has_two_readings(text):
+        return FxRequest(left=text)
+    figures = [each for each in find_figures(text) if each.kind == "amount" and each.high is None]
+    if len(figures) > 1 or (figures and figures[0].value <= 0):
+        return FxRequest(left=text)
+    currencies: list[str] = []
+    amount = None
+    for each in figures:
+        amount = Decimal(each.value.numerator) / Decimal(each.value.denominator)
+        currencies += [each.currency] if each.currency else []
+        text = f"{text[: each.start]} {text[each.end :]}"
+    for word in filter(None, _BETWEEN.split(text)):
+        found = _currencies_of(word)
+        if not found and word.casefold() not in _SMALL_WORDS and not _PARTICLES.fullmatch(word):
+            return FxRequest(left=word)
+        currencies += found
+    if len(currencies) > 2:
+        return FxRequest(left=currencies[2])
+    base, target = (*currencies, None, None)[:2]
+    return FxRequest(amount, base, target)
+
+
+def has_two_readings(text: str) -> bool:
+    """Whether an amount leaves out its last unit, as people do when they speak: 1억 2천, 3조 5."""
+    return _SHORTENED.search(text) is not None
+
+
+def _currencies_of(word: str) -> list[str]:
+    for each in (word, _PARTICLES.sub("", word)):
+        if found := find_currency(each):
+            return [found]
+    pair = _PAIR.fullmatch(word)
+    both = [find_currency(each) for each in pair.groups()] if pair else []
+    return [each for each in both if each] if all(both) else []
+
+
+def default_target(base: str, home: str) -> str:
+    """The person's own currency; of that itself, the one that it is mostly compared with."""
+    if base != home:
+        return home
+    return "USD" if home == "KRW" else "KRW"

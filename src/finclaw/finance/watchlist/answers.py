@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from finclaw.errors import ToolError
-from finclaw.finance.commands.quote_batch import load_quotes
-from finclaw.finance.commands.quote_words import describe_missing, list_quotes
-from finclaw.finance.commands.words import title_of
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.name_question import Settle, ask_which, find_instruments
+from finclaw.finance.quote import load_quotes
 from finclaw.finance.watchlist.store import MOST_WATCHED, TooManyWatched
 from finclaw.finance.watchlist.tools import WatchDesk
+from finclaw.finance.words import describe_missing, list_quotes, title_of
+from finclaw.kernel.person import zone_of
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.text import Language
 
@@ -91,7 +91,7 @@ class WatchAnswers:
             return CommandReply(_EMPTY[language].format(self._prefix), ephemeral=_is_shared(scope))
         watched = await load_quotes(self._desk.market, self._desk.data(), symbols)
         heading = f"**관심 종목 {watched.count}개**" if language == "ko" else f"**Your watchlist: {watched.count}**"
-        quotes = list_quotes(watched.quotes, scope.person, language)
+        quotes = list_quotes(watched.quotes, zone_of(scope.person), language)
         missing = "\n".join(describe_missing(watched, language))
         text = "\n\n".join(filter(None, (heading, quotes, missing)))
         return CommandReply(text, kind="reply", facts=watched.facts(), ephemeral=_is_shared(scope))

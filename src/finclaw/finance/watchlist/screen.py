@@ -9,10 +9,9 @@ from typing import Final
 from msgspec import Struct
 
 from finclaw.errors import ToolError
-from finclaw.finance.commands.quote_batch import load_quotes, name_missing
 from finclaw.finance.market import Market, Quote, percent
 from finclaw.finance.output import minute, plain_fact, price_fact, record
-from finclaw.finance.quote import describe, facts_of
+from finclaw.finance.quote import describe, facts_of, load_quotes, name_missing
 from finclaw.finance.resolve import resolve
 from finclaw.finance.watchlist.tools import FewNames, WatchDesk, person_of
 from finclaw.kernel.fact import Fact

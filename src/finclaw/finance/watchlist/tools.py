@@ -6,11 +6,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from finclaw.errors import ToolDenied, ToolError
-from finclaw.finance.commands.quote_batch import load_quotes, name_missing
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.output import record
-from finclaw.finance.quote import ListedName, describe
+from finclaw.finance.quote import ListedName, describe, load_quotes, name_missing
 from finclaw.finance.resolve import resolve
 from finclaw.finance.watchlist.store import MOST_WATCHED, Watchlists
 from finclaw.kernel.person import Person
