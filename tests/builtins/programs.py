@@ -2,14 +2,17 @@
 
 from fractions import Fraction as F
 
-from finclaw.builtins.calculator.evaluate import Value, evaluate
-from finclaw.builtins.calculator.number import Number
-from finclaw.builtins.calculator.parser import parse
-from finclaw.builtins.calculator.word import read_words
+from finclaw.builtins.calculator.evaluate import Result, Value, evaluate
+from finclaw.builtins.calculator.functions import Number
+from finclaw.builtins.calculator.steps import read_steps
+
+
+def results(expression: str) -> list[Result]:
+    return evaluate(read_steps(expression)[0])
 
 
 def last(expression: str) -> Value:
-    return evaluate(parse(read_words(expression)))[-1].value
+    return results(expression)[-1].value
 
 
 def exact(expression: str) -> F:
@@ -17,3 +20,7 @@ def exact(expression: str) -> F:
     assert isinstance(value, Number)
     assert value.exact is not None, f"{expression} was rounded"
     return value.exact
+
+
+def reading(expression: str) -> str:
+    return "; ".join(result.reading for result in results(expression))

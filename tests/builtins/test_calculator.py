@@ -11,18 +11,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.builtins.programs import exact, last
+from tests.builtins.programs import exact, last, reading
 from tests.machine import examples, is_quick
 
-from finclaw.builtins.calculator import Calculator
-from finclaw.builtins.calculator.answer import calculate
-from finclaw.builtins.calculator.extension import NAME, calculator_tool
-from finclaw.builtins.calculator.functions import FUNCTIONS
-from finclaw.builtins.calculator.number import Number
-from finclaw.builtins.calculator.parser import DEEPEST, parse
-from finclaw.builtins.calculator.problem import CannotCalculate
-from finclaw.builtins.calculator.reading import reading
-from finclaw.builtins.calculator.word import LONGEST, read_words
+from finclaw.builtins.calculator import NAME, Calculator, calculator_tool
+from finclaw.builtins.calculator.evaluate import calculate
+from finclaw.builtins.calculator.functions import FUNCTIONS, Number
+from finclaw.builtins.calculator.steps import DEEPEST, LONGEST, CannotCalculate
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ToolError
 from finclaw.extensions.registrar import Registrar
@@ -100,14 +95,14 @@ def test_any_tree_of_operations_is_what_fractions_say(tree: Tree) -> None:
 def test_the_reading_of_any_tree_is_worth_the_same(tree: Tree) -> None:
     text, value = tree
     assume(value is not None)
-    again = reading(parse(read_words(text)))
+    again = reading(text)
     assert exact_or_near(again) == exact_or_near(text)
 
 
 def exact_or_near(text: str) -> Fraction | Decimal:
     found = last(text)
     assert isinstance(found, Number)
-    return found.value
+    return found.near if found.exact is None else found.exact
 
 
 @given(st.lists(st.tuples(st.sampled_from("+-*/"), st.integers(1, 99)), max_size=30), st.integers(0, 99))
@@ -294,8 +289,8 @@ HOSTILE = {
     "many rates": "+".join(["irr(-1, 2)"] * 700),
     "rows again and again": "x=[" + "1/7, 1/11, 1/13, " * 300 + "1];" + "median(x);" * 190,
     "a tower": "^".join(["99"] * 40),
-    "roots": "+".join(["7^(1/997)"] * 780),
-    "long fractions": "a=3^2500; b=7^1400;" + "+".join(["a/b"] * 1_900),
+    "roots": "+".join(["7^(1/997)"] * 330),
+    "long fractions": "a=3^2500; b=7^1400;" + "+".join(["a/b"] * 500),
     "spaces": " " * 100_000,
 }
 
@@ -319,7 +314,7 @@ def test_what_is_too_much_is_refused(what: str) -> None:
 def test_as_deep_as_allowed_works() -> None:
     assert exact("(" * DEEPEST + "1" + ")" * DEEPEST) == 1
     assert exact("abs(" * DEEPEST + "7 - 8" + ")" * DEEPEST) == 1
-    assert exact("1" + "+1" * 3_900) == 3_901
+    assert exact("1" + "+1" * 1_000) == 1_001
 
 
 ALPHABET = st.sampled_from(

@@ -6,12 +6,9 @@ from decimal import Decimal
 from fractions import Fraction as F
 
 import pytest
-from tests.builtins.programs import exact, last
+from tests.builtins.programs import exact, last, reading
 
-from finclaw.builtins.calculator.answer import calculate
-from finclaw.builtins.calculator.parser import parse
-from finclaw.builtins.calculator.reading import reading
-from finclaw.builtins.calculator.word import read_words
+from finclaw.builtins.calculator.evaluate import calculate
 
 PROGRAMS: list[tuple[str, F]] = [
     ("subtract(5829, 5735), divide(#0, 5735)", F(5829 - 5735, 5735)),
@@ -115,7 +112,7 @@ PROGRAMS: list[tuple[str, F]] = [
 @pytest.mark.parametrize(("program", "answer"), PROGRAMS)
 def test_a_program_and_what_was_understood_of_it_have_the_answer_to_the_last_digit(program: str, answer: F) -> None:
     assert exact(program) == answer
-    assert exact(reading(parse(read_words(program)))) == answer
+    assert exact(reading(program)) == answer
 
 
 @pytest.mark.parametrize(

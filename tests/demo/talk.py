@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from finclaw.builtins.calculator.extension import calculator_tool
+from finclaw.builtins.calculator import calculator_tool
 from finclaw.builtins.now import now_tool
 from finclaw.demo.assistant.provider import decide
 from finclaw.demo.assistant.sayings import SAYINGS

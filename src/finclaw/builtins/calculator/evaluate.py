@@ -1,201 +1,341 @@
-"""Evaluation of expressions. All work is counted, so that no expression takes long."""
+"""Evaluation of expressions: Python parses them, and only the nodes listed here have a value.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+All work is counted, so that no expression takes long.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
 from difflib import get_close_matches
-from typing import Final, TypeVar
+from fractions import Fraction
+from typing import Final, NamedTuple, TypeVar
 
-from finclaw.builtins.calculator.expression import (
-    Chain,
-    Comparison,
-    Expression,
-    FunctionCall,
-    Link,
-    ListExpression,
-    Literally,
-    Name,
-    Negation,
-    Percent,
-    Power,
-    Relation,
-    Statement,
-    StepReference,
-    percents_of_the_whole,
-)
-from finclaw.builtins.calculator.functions import FUNCTIONS, MANY, Function
-from finclaw.builtins.calculator.number import Impossible, Number
-from finclaw.builtins.calculator.problem import CannotCalculate
+from finclaw.builtins.calculator.functions import FUNCTIONS, MANY, RATIOS, Impossible, Number, to_decimal
+from finclaw.builtins.calculator.steps import CannotCalculate, Step, Token, read_steps
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.port import ToolOutput
 
 T = TypeVar("T")
 Value = Number | tuple[Number, ...] | bool
 
-_MOST_WORK: Final = 20_000
-_DEAR: Final = {"irr": 18}
-"""Functions that do more for an argument than one operation."""
+SOURCE: Final = "calculator"
+_MOST_SHOWN: Final = 1_000
+"""Characters of an expression that are repeated in the answer."""
 _HUNDRED: Final = Number(100)
-_NOTHING: Final = "none"
-"""A word that table functions are given for an argument they do not have."""
-
-_COMPARE: Final[Mapping[Relation, Callable[[Number, Number], bool]]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
+_COMMON: Final = frozenset({*range(13), 100, 365, 1_000, 10_000, 1_000_000})
+"""Figures that are equal to too many facts by chance."""
+_MOST_INPUTS: Final = 20
+_MOST_WORK: Final = 20_000
+_WORK_OF_IRR: Final = 18
+_DEEPEST: Final = 120
+_LONGEST: Final = 100
+"""Digits of an exact result that are worth showing."""
+_SHOWING: Final = Context(prec=28, rounding=ROUND_HALF_UP)
+_EXACT: Final = Context(prec=4_000, traps=[Inexact])
+_COMPARISONS: Final[Mapping[str, Callable[[Number, Number], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
+_OPERATIONS: Final[Mapping[str, Callable[[Number, Number], Number]]] = {
+    "+": Number.__add__,
+    "-": Number.__sub__,
+    "*": Number.__mul__,
+    "/": Number.__truediv__,
+}
+_RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(5)
+"""How tightly the text of an expression holds together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     name: str
-    """As it was called, or `#` and its number."""
+    """The name it was given, or `#` and its number."""
     value: Value
-    ratio: bool
-    """People say it in percent."""
+    reading: str
+    """The expression in plain arithmetic: percentages are divisions, and units are zeros."""
+    is_ratio: bool
 
 
-def evaluate(statements: Sequence[Statement]) -> tuple[Result, ...]:
-    """One result for each statement. Raises CannotCalculate."""
+class _Part(NamedTuple):
+    value: Value
+    text: str
+    strength: int = _ATOM
+
+    def at_least(self, strength: int) -> str:
+        return self.text if self.strength >= strength else f"({self.text})"
+
+
+def calculate(expression: str, now: datetime, known: Sequence[Fact] = ()) -> ToolOutput:
+    """Return the text for the model, and the results as facts that name the known facts among their figures."""
+    steps, currency = read_steps(expression)
+    results = evaluate(steps)
+    subject = _cut(" ".join(expression.split()))
+    lines = [f"expression: {subject}", f"reading: {_cut('; '.join(result.reading for result in results))}"]
+    if currency:
+        lines.append(f"currency: {currency}, left out of the arithmetic")
+    facts: list[Fact] = []
+    inputs = _find_inputs(steps, known)
+
+    def add_fact(field: str, value: Decimal, unit: str = "") -> None:
+        facts.append(
+            Fact(subject=subject, field=field, value=value, unit=unit, as_of=now, source=SOURCE, inputs=inputs)
+        )
+
+    for index, result in enumerate(results, start=1):
+        name = "result" if index == len(results) else result.name
+        text = _describe(result.value)
+        if isinstance(result.value, bool):
+            add_fact(name, Decimal(result.value))
+        elif isinstance(result.value, Number):
+            add_fact(name, _shorten(result.value))
+            if result.is_ratio:
+                percent = result.value * _HUNDRED
+                add_fact(f"{name}_percent", _shorten(percent), "%")
+                text = f"{text} (that is {_describe(percent)}%)"
+        lines.append(f"{name}: {text}")
+    lines.append(f"source: {SOURCE}")
+    return ToolOutput("\n".join(lines), tuple(facts))
+
+
+def evaluate(steps: Sequence[Step]) -> list[Result]:
     evaluation = _Evaluation()
-    return tuple(evaluation.run(statement) for statement in statements)
+    for step in steps:
+        evaluation.run(step)
+    return evaluation.results
 
 
 class _Evaluation:
     def __init__(self) -> None:
+        self.results: list[Result] = []
+        self._tokens: list[Token] = []
         self._work = 0
-        self._named: dict[str, Value] = {}
-        self._steps: list[Value] = []
+        self._depth = 0
 
-    def run(self, statement: Statement) -> Result:
-        if statement.name.lower() in FUNCTIONS or statement.name.lower() in (_NOTHING, "of"):
-            raise CannotCalculate(statement.at, f"{statement.name!r} has a meaning already; choose another name")
-        value = self._value(statement.expression)
-        name = statement.name or f"#{len(self._steps)}"
-        self._steps.append(value)
-        self._named[name] = value
-        return Result(name, value, _is_ratio(statement.expression) and isinstance(value, Number))
+    def run(self, step: Step) -> None:
+        if step.name.lower() in FUNCTIONS or step.name.lower() in ("none", "of"):
+            raise CannotCalculate(step.at, f"{step.name!r} has a meaning already; choose another name")
+        self._tokens = step.tokens
+        # One token a line, so that the line of a node is the index of its token.
+        source = "\n".join(_to_python(token) for token in step.tokens)
+        tree = ast.parse(f"({source})", mode="eval").body
+        part = self._compare(tree) if isinstance(tree, ast.Compare) else self._evaluate(tree)
+        reading = f"{step.name} = {part.text}" if step.name else part.text
+        is_ratio = isinstance(tree, ast.Call) and self._token(tree).text.lower() in RATIOS
+        self.results.append(Result(step.name or f"#{len(self.results)}", part.value, reading, is_ratio))
 
-    def _value(self, expression: Expression) -> Value:
-        self._spend(1, expression.at)
-        match expression:
-            case Literally(value=value):
-                return self._at(expression.at, Number, value)
-            case Name() | StepReference():
-                return self._look_up(expression)
-            case ListExpression(items=items):
-                return tuple(self._numbers(items, expression.at))
-            case FunctionCall():
-                return self._call(expression)
-            case Comparison(left=left, relation=relation, right=right, at=at):
-                return self._at(at, _COMPARE[relation], self._number(left), self._number(right))
+    def _compare(self, node: ast.Compare) -> _Part:
+        relation = self._operator_after(node.left)
+        if len(node.ops) > 1:
+            second = self._operator_after(node.comparators[0])
+            raise CannotCalculate(second.at, f"an operator is missing before {second.text!r}")
+        left, one = self._number(node.left)
+        right, other = self._number(node.comparators[0])
+        value = self._run(relation, _COMPARISONS[relation.text], one, other)
+        return _Part(value, f"{left.text} {relation.text} {right.text}", _RELATION)
+
+    def _evaluate(self, node: ast.expr) -> _Part:
+        token = self._token(node)
+        self._spend(1, token)
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise CannotCalculate(token.at, f"nested more than {_DEEPEST} deep; name a part first: a = ...; a * 2")
+        match node:
+            case ast.Name():
+                part = self._look_up(token)
+            case ast.List():
+                numbers, text = self._numbers(node.elts, token)
+                part = _Part(numbers, f"[{text}]")
+            case ast.Call():
+                part = self._call(token, node.args)
+            case ast.UnaryOp() | ast.Attribute():
+                part = self._sign(token, node)
+            case ast.BinOp(op=ast.Pow()):
+                part = self._power(node)
+            case ast.BinOp():
+                part = self._chain(node)
             case _:
-                return self._number(expression)
+                raise CannotCalculate(token.at, "this cannot be calculated")
+        self._depth -= 1
+        return part
 
-    def _number(self, expression: Expression) -> Number:
-        match expression:
-            case Chain():
-                return self._chain(expression)
-            case Percent(operand=operand, at=at):
-                return self._at(at, Number.__truediv__, self._number(operand), _HUNDRED)
-            case Negation(operand=operand):
-                return -self._number(operand)
-            case Power(base=base, exponent=exponent, at=at):
-                return self._at(at, Number.__pow__, self._number(base), self._number(exponent))
-            case _:
-                value = self._value(expression)
-        if isinstance(value, Number):
-            return value
-        what = "yes or no" if isinstance(value, bool) else "a row of numbers"
-        raise CannotCalculate(expression.at, f"this is {what}, where one number is needed")
+    def _number(self, node: ast.expr) -> tuple[_Part, Number]:
+        part = self._evaluate(node)
+        if isinstance(part.value, Number):
+            return part, part.value
+        what = "yes or no" if isinstance(part.value, bool) else "a row of numbers"
+        raise CannotCalculate(self._token(node).at, f"this is {what}, where one number is needed")
 
-    def _chain(self, chain: Chain) -> Number:
-        value = self._number(chain.first)
-        for link, of_the_whole in zip(chain.links, percents_of_the_whole(chain), strict=True):
-            self._spend(1, link.at)
-            operand = self._number(link.operand)
-            value = self._at(link.at, _apply_link, link, value, operand, of_the_whole)
-        return value
+    def _sign(self, token: Token, node: ast.UnaryOp | ast.Attribute) -> _Part:
+        part, number = self._number(node.value if isinstance(node, ast.Attribute) else node.operand)
+        if token.text == "-":
+            return _Part(-number, f"-{part.at_least(_ATOM)}", _SIGN)
+        if token.text == "+":
+            return part
+        value = self._run(token, Number.__truediv__, number, _HUNDRED)
+        return _Part(value, f"{part.at_least(_ATOM)}/100", _PRODUCT)
 
-    def _call(self, call: FunctionCall) -> Value:
-        function = _function(call)
-        is_table = call.name.startswith("table_")
-        given = [each for each in call.arguments if not (is_table and _is_nothing(each))]
-        numbers = list(self._numbers(given, call.at))
-        if not function.fewest <= len(numbers) <= function.most:
-            raise CannotCalculate(call.at, f"{call.name} takes {_range(function)}, and was given {len(numbers)}")
-        self._spend(len(numbers) * _DEAR.get(call.name, 1), call.at)
-        return self._at(call.at, function.run, *numbers)
+    def _power(self, node: ast.BinOp) -> _Part:
+        base, one = self._number(node.left)
+        exponent, other = self._number(node.right)
+        value = self._run(self._operator_after(node.left), Number.__pow__, one, other)
+        return _Part(value, f"{base.at_least(_ATOM)}^{exponent.at_least(_ATOM)}", _SIGN)
 
-    def _numbers(self, items: Iterable[Expression], at: int) -> Iterator[Number]:
-        count = 0
-        for item in items:
-            value = (
-                self._value(item)
-                if isinstance(item, Name | StepReference | ListExpression | FunctionCall)
-                else self._number(item)
-            )
-            if isinstance(value, bool):
-                raise CannotCalculate(item.at, "this is yes or no, where a number is needed")
-            unrolled = (value,) if isinstance(value, Number) else value
-            count += len(unrolled)
-            if count > MANY:
-                raise CannotCalculate(at, f"at most {MANY} numbers; calculate in several calls")
-            self._spend(len(unrolled), at)
-            yield from unrolled
+    def _chain(self, node: ast.BinOp) -> _Part:
+        """Calculate from left to right. `a + 15%` takes the percentage of a, unless a consists of percentages."""
+        links: list[ast.BinOp] = []
+        first: ast.expr = node
+        while isinstance(first, ast.BinOp) and not isinstance(first.op, ast.Pow):
+            links.append(first)
+            first = first.left
+        part, value = self._number(first)
+        only_percents = _is_percent(first)
+        for link in reversed(links):
+            token = self._operator_after(link.left)
+            operand, number = self._number(link.right)
+            is_sum = token.text in ("+", "-")
+            is_percent = is_sum and _is_percent(link.right)
+            if is_percent and not only_percents:
+                number = self._run(token, Number.__mul__, value, number)
+                factor = f"(1 {token.text} {operand.at_least(_PRODUCT)})"
+                text = f"{part.at_least(_PRODUCT)} * {factor}"
+                strength = _PRODUCT
+            elif is_sum:
+                text = f"{part.text} {token.text} {operand.at_least(_PRODUCT)}"
+                strength = _SUM
+            else:
+                text = f"{part.at_least(_PRODUCT)} {token.text} {operand.at_least(_SIGN)}"
+                strength = _PRODUCT
+            value = self._run(token, _OPERATIONS[token.text], value, number)
+            part = _Part(value, text, strength)
+            only_percents = only_percents and is_percent
+        return part
 
-    def _look_up(self, place: Name | StepReference) -> Value:
-        if isinstance(place, StepReference):
-            if place.number >= len(self._steps):
-                raise CannotCalculate(place.at, f"there is no step #{place.number} before this one")
-            return self._steps[place.number]
-        if place.name in self._named:
-            return self._named[place.name]
-        known = ", ".join(name for name in self._named if not name.startswith("#")) or "none yet"
-        raise CannotCalculate(place.at, f"{place.name[:40]!r} has no value; named so far: {known[:200]}")
+    def _call(self, token: Token, arguments: Sequence[ast.expr]) -> _Part:
+        if token.kind == "sign":  # a bracket
+            return self._evaluate(arguments[0])
+        name = token.text.lower()
+        if name not in FUNCTIONS:
+            near = ", ".join(get_close_matches(name[:40], FUNCTIONS, n=3)) or None
+            meant = near or ", ".join(FUNCTIONS)
+            raise CannotCalculate(token.at, f"there is no function {name[:40]!r}; there is {meant}", suggestion=near)
+        function, fewest, most = FUNCTIONS[name]
+        if name.startswith("table_"):
+            arguments = [node for node in arguments if self._token(node).text.lower() != "none"]
+        numbers, text = self._numbers(arguments, token)
+        if not fewest <= len(numbers) <= most:
+            takes = f"{most}" if fewest == most else f"{fewest} to {most}"
+            raise CannotCalculate(token.at, f"{name} takes {takes} numbers, and was given {len(numbers)}")
+        self._spend(len(numbers) * (_WORK_OF_IRR if name == "irr" else 1), token)
+        return _Part(self._run(token, function, *numbers), f"{name}({text})")
 
-    def _at(self, at: int, run: Callable[..., T], *operands: object) -> T:
+    def _numbers(self, nodes: Sequence[ast.expr], token: Token) -> tuple[tuple[Number, ...], str]:
+        numbers: list[Number] = []
+        texts: list[str] = []
+        for node in nodes:
+            part = self._evaluate(node)
+            if isinstance(part.value, bool):
+                raise CannotCalculate(self._token(node).at, "this is yes or no, where a number is needed")
+            numbers.extend((part.value,) if isinstance(part.value, Number) else part.value)
+            texts.append(part.text)
+            if len(numbers) > MANY:
+                raise CannotCalculate(token.at, f"at most {MANY} numbers; calculate in several calls")
+        self._spend(len(numbers), token)
+        return tuple(numbers), ", ".join(texts)
+
+    def _look_up(self, token: Token) -> _Part:
+        if token.kind == "number":
+            return _Part(self._run(token, Number, token.value), _write_literal(token.value))
+        if token.kind == "reference":
+            if int(token.text) >= len(self.results):
+                raise CannotCalculate(token.at, f"there is no step #{token.text} before this one")
+            return _Part(self.results[int(token.text)].value, f"#{token.text}")
+        for result in reversed(self.results):
+            if result.name == token.text:
+                return _Part(result.value, token.text)
+        known = ", ".join(dict.fromkeys(each.name for each in self.results if each.name[0] != "#")) or "none yet"
+        raise CannotCalculate(token.at, f"{token.text[:40]!r} has no value; named so far: {known[:200]}")
+
+    def _token(self, node: ast.expr) -> Token:
+        if isinstance(node, ast.Attribute):
+            return self._tokens[(node.end_lineno or 1) - 1]
+        return self._tokens[node.lineno - 1]
+
+    def _operator_after(self, node: ast.expr) -> Token:
+        return self._tokens[node.end_lineno or 0]
+
+    def _run(self, token: Token, function: Callable[..., T], *operands: object) -> T:
         try:
-            return run(*operands)
+            return function(*operands)
         except Impossible as impossible:
-            raise CannotCalculate(at, str(impossible)) from None
+            raise CannotCalculate(token.at, str(impossible)) from None
 
-    def _spend(self, work: int, at: int) -> None:
+    def _spend(self, work: int, token: Token) -> None:
         self._work += work
         if self._work > _MOST_WORK:
-            raise CannotCalculate(at, "this is too much work for one call; calculate in several")
+            raise CannotCalculate(token.at, "this is too much work for one call; calculate in several")
 
 
-def _apply_link(link: Link, left: Number, right: Number, of_the_whole: bool) -> Number:
-    right = left * right if of_the_whole else right
-    match link.operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "/":
-            return left / right
-        case "*" | "of":
-            return left * right
+def _to_python(token: Token) -> str:
+    if token.kind in ("number", "name", "reference"):
+        return "t"
+    if token.kind == "call":
+        return "t("
+    return {"(": "t(", "^": "**", "%": ".t"}.get(token.text, token.text)
 
 
-def _function(call: FunctionCall) -> Function:
-    if call.name in FUNCTIONS:
-        return FUNCTIONS[call.name]
-    near = ", ".join(get_close_matches(call.name[:40], FUNCTIONS, n=3)) or None
-    meant = near or ", ".join(FUNCTIONS)
-    raise CannotCalculate(call.at, f"there is no function {call.name[:40]!r}; there is {meant}", suggestion=near)
+def _is_percent(node: ast.expr) -> bool:
+    """Recognise 15% and -15%, but not (15%)."""
+    return isinstance(node, ast.Attribute) or (isinstance(node, ast.UnaryOp) and _is_percent(node.operand))
 
 
-def _is_nothing(expression: Expression) -> bool:
-    return isinstance(expression, Name) and expression.name.lower() == _NOTHING
+def _describe(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return _cut(f"[{', '.join(map(_describe, value))}]")
+    shown = _shorten(value)
+    if value.exact == Fraction(shown):
+        return format(shown, "f")
+    return f"≈ {shown:f}" if -12 <= shown.adjusted() <= 40 else f"≈ {shown:E}"
 
 
-def _is_ratio(expression: Expression) -> bool:
-    return isinstance(expression, FunctionCall) and expression.name in FUNCTIONS and FUNCTIONS[expression.name].ratio
+def _shorten(number: Number) -> Decimal:
+    """Return all digits of a number if there are at most a hundred, else twenty-eight."""
+    digits = None if number.exact is None else _write_all_digits(number.exact)
+    if digits is not None and digits.adjusted() < _LONGEST and -int(digits.as_tuple().exponent) <= _LONGEST:
+        return digits
+    return _SHOWING.plus(number.near).normalize(_SHOWING)
 
 
-def _range(function: Function) -> str:
-    if function.fewest == function.most:
-        return f"{function.most} numbers" if function.most != 1 else "one number"
-    return f"{function.fewest} to {function.most} numbers"
+def _write_all_digits(value: Fraction) -> Decimal | None:
+    """Return None if the digits never end."""
+    try:
+        return to_decimal(value, _EXACT)
+    except Inexact:
+        return None
+
+
+def _write_literal(value: Fraction) -> str:
+    digits = _write_all_digits(value)
+    text = str(value) if digits is None else format(digits, "f")
+    return text if digits is not None and value >= 0 else f"({text})"
+
+
+def _find_inputs(steps: Sequence[Step], known: Sequence[Fact]) -> tuple[str, ...]:
+    """Return the names of the newest facts that the figures of the expression are equal to."""
+    figures = {token.value for step in steps for token in step.tokens if token.kind == "number"} - _COMMON
+    found: dict[Fraction, str] = {}
+    for fact in known:
+        value = Fraction(fact.value)
+        if value in figures:
+            found.setdefault(value, fact.name)
+    return tuple(found.values())[:_MOST_INPUTS]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"

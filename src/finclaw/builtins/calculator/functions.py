@@ -1,153 +1,331 @@
-"""The functions of the calculator, by name. Rows among the arguments are already unrolled."""
+"""Numbers and functions of the calculator. Results are exact fractions as long as possible, else sixty digits."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from fractions import Fraction
+from functools import total_ordering
+from itertools import pairwise
 from math import ceil, floor
 from typing import Final
 
-from finclaw.builtins.calculator.number import (
-    ZERO,
-    Impossible,
-    Number,
-    decimal_logarithm,
-    exponential,
-    natural_logarithm,
-    square_root,
-    whole,
-)
-from finclaw.builtins.calculator.returns import (
-    annual_growth,
-    compound,
-    future_value,
-    growth,
-    internal_rate,
-    net_present_value,
-    payment,
-    present_value,
-)
-
 MANY: Final = 1_000
-"""Arguments of a function that takes any number of them."""
+"""The most arguments of a function that takes any number of them."""
+_LARGEST: Final = 10_000
+"""The most digits before or after the point. Anything beyond is a mistake and would take too long."""
+_EXACT_BITS: Final = 4_096
+"""A fraction with a longer numerator or denominator becomes a decimal."""
+_RELIABLE: Final = 45
+"""Digits of a decimal that comparisons use, because the last of the sixty may be wrong."""
+
+WORKING: Final = Context(prec=60, traps=[InvalidOperation, DivisionByZero, Overflow])
+_COMPARING: Final = Context(prec=_RELIABLE, rounding=ROUND_HALF_UP)
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    run: Callable[..., Number | bool]
-    fewest: int
-    most: int
-    ratio: bool = False
-    """Its result is a part of one, which people say in percent."""
+class Impossible(Exception):
+    """An operation that has no value, or none that can be computed. The evaluator adds the position."""
 
 
-def greater(one: Number, other: Number) -> bool:
-    return other < one
+@total_ordering
+class Number:
+    """A fraction, or a decimal that is correct to about sixty digits."""
+
+    __slots__ = ("exact", "near")
+
+    def __init__(self, value: Fraction | Decimal | int) -> None:
+        exact = None if isinstance(value, Decimal) else Fraction(value)
+        self.exact = exact if exact is not None and _bits(exact) <= _EXACT_BITS else None
+        self.near = value if isinstance(value, Decimal) else to_decimal(Fraction(value), WORKING)
+        if self.near and abs(self.near.adjusted()) > _LARGEST:
+            raise Impossible("the result is too large or too small")
+
+    @property
+    def reliable(self) -> Fraction:
+        """The value for decisions such as rounding: a decimal a hair below five is five."""
+        return Fraction(_COMPARING.plus(self.near)) if self.exact is None else self.exact
+
+    def __add__(self, other: "Number") -> "Number":
+        if self.exact is not None and other.exact is not None:
+            return Number(self.exact + other.exact)
+        result = WORKING.add(self.near, other.near)
+        # The difference of two nearly equal numbers consists of rounding errors.
+        is_noise = result.adjusted() < max(self.near.adjusted(), other.near.adjusted()) - _RELIABLE
+        return ZERO if is_noise else Number(result)
+
+    def __sub__(self, other: "Number") -> "Number":
+        return self + -other
+
+    def __mul__(self, other: "Number") -> "Number":
+        if self.exact is not None and other.exact is not None:
+            return Number(self.exact * other.exact)
+        return Number(WORKING.multiply(self.near, other.near))
+
+    def __truediv__(self, other: "Number") -> "Number":
+        if not other.near:
+            raise Impossible("division by zero")
+        if self.exact is not None and other.exact is not None:
+            return Number(self.exact / other.exact)
+        return Number(WORKING.divide(self.near, other.near))
+
+    def __pow__(self, exponent: "Number") -> "Number":
+        if not self.near and exponent.near <= 0:
+            raise Impossible("zero to a power of zero or less has no value")
+        power = exponent.reliable
+        if self.near < 0 and power.denominator != 1:
+            raise Impossible("a negative number has no power that is not whole")
+        root = None
+        if self.exact is not None and exponent.exact is not None:
+            root = _find_exact_root(self.exact, power.denominator)
+        if root in (-1, 0, 1) or (root and _bits(root) * abs(power.numerator) <= _EXACT_BITS):
+            return Number(root**power.numerator)
+        count = Decimal(power.numerator) if power.denominator == 1 else exponent.near
+        if abs(count) > 10**15 or abs(WORKING.multiply(WORKING.log10(abs(self.near)), count)) > _LARGEST:
+            raise Impossible("the power is too large or too small")
+        return Number(WORKING.power(self.near, count))
+
+    def __neg__(self) -> "Number":
+        return Number(-self.near if self.exact is None else -self.exact)
+
+    def __abs__(self) -> "Number":
+        return -self if self.near < 0 else self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and not (self - other).near
+
+    def __lt__(self, other: "Number") -> bool:
+        return (self - other).near < 0
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - nearly equal numbers are equal, so there is no hash
 
 
-def change(old: Number, new: Number) -> Number:
-    return new - old
+def to_decimal(value: Fraction, context: Context) -> Decimal:
+    return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
-def below(number: Number) -> Number:
-    return Number(floor(number.sure()))
+def _bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
-def above(number: Number) -> Number:
-    return Number(ceil(number.sure()))
+ZERO: Final = Number(0)
+ONE: Final = Number(1)
 
 
-def count(*numbers: Number) -> Number:
-    return Number(len(numbers))
+def _find_exact_root(value: Fraction, degree: int) -> Fraction | None:
+    if degree == 1 or value == 0:
+        return value
+    if value < 0 or degree > 1_000 or _bits(value) > 512:
+        return None
+    near = WORKING.power(to_decimal(value, WORKING), to_decimal(Fraction(1, degree), WORKING))
+    root = Fraction(near).limit_denominator(10**24)
+    return root if _bits(root) * degree <= 2 * _EXACT_BITS and root**degree == value else None
 
 
-def total(*numbers: Number) -> Number:
+# ── one number ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _square_root(number: Number) -> Number:
+    if number.near < 0:
+        raise Impossible("a negative number has no square root")
+    return number ** Number(Fraction(1, 2))
+
+
+def _natural_logarithm(number: Number) -> Number:
+    if number.near <= 0:
+        raise Impossible("only a positive number has a logarithm")
+    return ZERO if number == ONE else Number(WORKING.ln(number.near))
+
+
+def _decimal_logarithm(number: Number) -> Number:
+    if number.near <= 0:
+        raise Impossible("only a positive number has a logarithm")
+    logarithm = WORKING.log10(number.near)
+    whole = Number(int(logarithm.to_integral_value()))
+    return whole if Number(10) ** whole == number else Number(logarithm)
+
+
+def _exponential(base: Number, exponent: Number | None = None) -> Number:
+    """exp(x), and exp(base, exponent) as the programs of financial questions have it."""
+    if exponent is not None:
+        return base**exponent
+    if abs(base.near) > 2.3 * _LARGEST:
+        raise Impossible("the result is too large or too small")
+    return Number(WORKING.exp(base.near)) if base.near else ONE
+
+
+def _floor(number: Number) -> Number:
+    return Number(floor(number.reliable))
+
+
+def _ceil(number: Number) -> Number:
+    return Number(ceil(number.reliable))
+
+
+def _round_half_up(number: Number, places: Number = ZERO) -> Number:
+    """Round half a unit away from zero, as in commerce."""
+    digits = places.reliable
+    if digits.denominator != 1 or abs(digits) > 100:
+        raise Impossible("the places to round to are a whole number from -100 to 100")
+    scale = Fraction(10) ** digits.numerator
+    size = Number(floor(abs(number.reliable) * scale + Fraction(1, 2)) / scale)
+    return -size if number.near < 0 else size
+
+
+# ── many numbers ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _total(*numbers: Number) -> Number:
     return sum(numbers, start=ZERO)
 
 
-def average(*numbers: Number) -> Number:
-    return total(*numbers) / Number(len(numbers))
+def _average(*numbers: Number) -> Number:
+    return _total(*numbers) / Number(len(numbers))
 
 
-def median(*numbers: Number) -> Number:
-    ordered, half = sorted(numbers), len(numbers) // 2
-    return ordered[half] if len(numbers) % 2 else (ordered[half - 1] + ordered[half]) / Number(2)
+def _median(*numbers: Number) -> Number:
+    ordered = sorted(numbers)
+    return _average(ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])
 
 
-def sample_deviation(*numbers: Number) -> Number:
-    return square_root(_squares(numbers) / Number(len(numbers) - 1))
+def _sample_deviation(*numbers: Number) -> Number:
+    return _square_root(_sum_squares(numbers) / Number(len(numbers) - 1))
 
 
-def population_deviation(*numbers: Number) -> Number:
-    return square_root(_squares(numbers) / Number(len(numbers)))
+def _population_deviation(*numbers: Number) -> Number:
+    return _square_root(_sum_squares(numbers) / Number(len(numbers)))
 
 
-def largest(*numbers: Number) -> Number:
-    return max(numbers)
+def _sum_squares(numbers: tuple[Number, ...]) -> Number:
+    mean = _average(*numbers)
+    return _total(*((number - mean) * (number - mean) for number in numbers))
 
 
-def smallest(*numbers: Number) -> Number:
-    return min(numbers)
+# ── growth, and money over time, with the signs and arguments of spreadsheets ───────────────────────────────
 
 
-def round_half_up(number: Number, places: Number = ZERO) -> Number:
-    """Half a unit goes up, away from zero, as in commerce."""
-    digits = whole(places)
-    if digits is None or abs(digits) > 100:
-        raise Impossible("the places to round to are a whole number from -100 to 100")
-    scale = Fraction(10) ** digits
-    size = floor(abs(number.sure()) * scale + Fraction(1, 2)) / scale
-    return Number(size if number.value >= 0 else -size)
+def _change(old: Number, new: Number) -> Number:
+    return new - old
 
 
-def exponential_or_power(base: Number, exponent: Number | None = None) -> Number:
-    """exp(x), and exp(base, exponent) as the programs of financial questions have it."""
-    return exponential(base) if exponent is None else base**exponent
+def _growth(old: Number, new: Number) -> Number:
+    if old <= ZERO:
+        raise Impossible("growth is measured from something above zero; use change(old, new) for the difference")
+    return (new - old) / old
 
 
-def _squares(numbers: Sequence[Number]) -> Number:
-    middle = average(*numbers)
-    return total(*((each - middle) * (each - middle) for each in numbers))
+def _annual_growth(begin: Number, end: Number, years: Number) -> Number:
+    if begin <= ZERO or end < ZERO or years <= ZERO:
+        raise Impossible("cagr(begin, end, years) needs a begin and years above zero, and an end not below it")
+    return (end / begin) ** (ONE / years) - ONE
 
 
-def _over_many(*names: str) -> Mapping[str, Function]:
-    by_kind: Mapping[str, Callable[..., Number]] = {"sum": total, "average": average, "max": largest, "min": smallest}
-    return {name: Function(by_kind[name.removeprefix("table_")], 1, MANY) for name in names}
+def _compound(principal: Number, rate: Number, years: Number, times_a_year: Number = ONE) -> Number:
+    if times_a_year <= ZERO:
+        raise Impossible("interest is credited more than zero times a year")
+    return principal * (ONE + rate / times_a_year) ** (times_a_year * years)
 
 
-FUNCTIONS: Final[Mapping[str, Function]] = {
-    # arithmetic by name
-    "add": Function(Number.__add__, 2, 2),
-    "subtract": Function(Number.__sub__, 2, 2),
-    "multiply": Function(Number.__mul__, 2, 2),
-    "divide": Function(Number.__truediv__, 2, 2),
-    "power": Function(Number.__pow__, 2, 2),
-    "greater": Function(greater, 2, 2),
-    "less": Function(Number.__lt__, 2, 2),
-    # one number
-    "abs": Function(Number.__abs__, 1, 1),
-    "round": Function(round_half_up, 1, 2),
-    "floor": Function(below, 1, 1),
-    "ceil": Function(above, 1, 1),
-    "sqrt": Function(square_root, 1, 1),
-    "ln": Function(natural_logarithm, 1, 1),
-    "log10": Function(decimal_logarithm, 1, 1),
-    "exp": Function(exponential_or_power, 1, 2),
-    # many numbers
-    **_over_many("sum", "average", "max", "min", "table_sum", "table_average", "table_max", "table_min"),
-    "count": Function(count, 1, MANY),
-    "median": Function(median, 1, MANY),
-    "stdev": Function(sample_deviation, 2, MANY),
-    "stdevp": Function(population_deviation, 1, MANY),
-    # parts and changes
-    "pct": Function(Number.__truediv__, 2, 2, ratio=True),
-    "change": Function(change, 2, 2),
-    "growth": Function(growth, 2, 2, ratio=True),
-    "cagr": Function(annual_growth, 3, 3, ratio=True),
-    # money over time
-    "compound": Function(compound, 3, 4),
-    "pv": Function(present_value, 3, 5),
-    "fv": Function(future_value, 3, 5),
-    "pmt": Function(payment, 3, 5),
-    "npv": Function(net_present_value, 2, MANY),
-    "irr": Function(internal_rate, 2, MANY, ratio=True),
+def _present_value(rate: Number, periods: Number, pmt: Number, fv: Number = ZERO, due: Number = ZERO) -> Number:
+    return -(fv + pmt * _annuity(rate, periods, due)) / _grow(rate, periods)
+
+
+def _future_value(rate: Number, periods: Number, pmt: Number, pv: Number = ZERO, due: Number = ZERO) -> Number:
+    return -(pv * _grow(rate, periods) + pmt * _annuity(rate, periods, due))
+
+
+def _payment(rate: Number, periods: Number, pv: Number, fv: Number = ZERO, due: Number = ZERO) -> Number:
+    return -(pv * _grow(rate, periods) + fv) / _annuity(rate, periods, due)
+
+
+def _grow(rate: Number, periods: Number) -> Number:
+    if rate <= -ONE:
+        raise Impossible("the rate is above -1, that is -100%")
+    return (ONE + rate) ** periods
+
+
+def _annuity(rate: Number, periods: Number, due: Number) -> Number:
+    """Return the final value of one unit a period; `due` is 1 for payments at the beginning of each period."""
+    if due not in (ZERO, ONE):
+        raise Impossible("the last argument is 0 for payments at the end of a period, or 1 for the beginning")
+    if rate == ZERO:
+        return periods
+    return (ONE + rate * due) * (_grow(rate, periods) - ONE) / rate
+
+
+def _net_present_value(rate: Number, *flows: Number) -> Number:
+    """The first flow comes after one period."""
+    factor = ONE / _grow(rate, ONE)
+    value = ZERO
+    for flow in reversed(flows):
+        value = (value + flow) * factor
+    return value
+
+
+def _internal_rate(*flows: Number) -> Number:
+    """The first flow is today. With one change of sign there is exactly one rate, which halving finds."""
+    signs = [flow > ZERO for flow in flows if flow != ZERO]
+    changes = sum(before != after for before, after in pairwise(signs))
+    if changes != 1:
+        raise Impossible(
+            "irr needs flows that change their sign once, such as -100, 60, 60; "
+            f"these change it {changes} times, so there is {'no rate' if not changes else 'perhaps more than one rate'}"
+        )
+    is_positive = signs[-1]
+    low = Decimal(0)
+    high = Decimal(10**12)
+    if (_sum_discounted(flows, high) > 0) is not is_positive:
+        raise Impossible("no rate above -100% makes these flows worth nothing")
+    for _ in range(260):  # enough for sixty digits, wherever the root is
+        middle = WORKING.divide(WORKING.add(low, high), Decimal(2))
+        if (_sum_discounted(flows, middle) > 0) is is_positive:
+            high = middle
+        else:
+            low = middle
+    rate = ONE / Number(high) - ONE
+    even = Number(Fraction(rate.near).limit_denominator(10**12))  # a rate such as 10% is meant to come out even
+    return even if even > -ONE and _net_present_value(even, *flows).exact == 0 else rate
+
+
+def _sum_discounted(flows: tuple[Number, ...], factor: Decimal) -> Decimal:
+    value = Decimal(0)
+    for flow in reversed(flows):
+        value = WORKING.fma(value, factor, flow.near)
+    return value
+
+
+FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Number | bool], int, int]]] = {
+    "add": (Number.__add__, 2, 2),
+    "subtract": (Number.__sub__, 2, 2),
+    "multiply": (Number.__mul__, 2, 2),
+    "divide": (Number.__truediv__, 2, 2),
+    "power": (Number.__pow__, 2, 2),
+    "greater": (Number.__gt__, 2, 2),
+    "less": (Number.__lt__, 2, 2),
+    "abs": (Number.__abs__, 1, 1),
+    "round": (_round_half_up, 1, 2),
+    "floor": (_floor, 1, 1),
+    "ceil": (_ceil, 1, 1),
+    "sqrt": (_square_root, 1, 1),
+    "ln": (_natural_logarithm, 1, 1),
+    "log10": (_decimal_logarithm, 1, 1),
+    "exp": (_exponential, 1, 2),
+    **dict.fromkeys(("sum", "table_sum"), (_total, 1, MANY)),
+    **dict.fromkeys(("average", "table_average"), (_average, 1, MANY)),
+    **dict.fromkeys(("max", "table_max"), (lambda *numbers: max(numbers), 1, MANY)),
+    **dict.fromkeys(("min", "table_min"), (lambda *numbers: min(numbers), 1, MANY)),
+    "count": (lambda *numbers: Number(len(numbers)), 1, MANY),
+    "median": (_median, 1, MANY),
+    "stdev": (_sample_deviation, 2, MANY),
+    "stdevp": (_population_deviation, 1, MANY),
+    "pct": (Number.__truediv__, 2, 2),
+    "change": (_change, 2, 2),
+    "growth": (_growth, 2, 2),
+    "cagr": (_annual_growth, 3, 3),
+    "compound": (_compound, 3, 4),
+    "pv": (_present_value, 3, 5),
+    "fv": (_future_value, 3, 5),
+    "pmt": (_payment, 3, 5),
+    "npv": (_net_present_value, 2, MANY),
+    "irr": (_internal_rate, 2, MANY),
 }
+"""Each function with the fewest and the most arguments."""
+RATIOS: Final = frozenset(("pct", "growth", "cagr", "irr"))
+"""Functions whose result is a part of one, which people say in percent."""
