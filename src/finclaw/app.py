@@ -51,28 +51,23 @@ from finclaw.kernel.store_port import Store
 from finclaw.kernel.turn_options import QueueMode
 from finclaw.pipeline.accept import make_storable
 from finclaw.pipeline.ack import Ack
-from finclaw.pipeline.chats import Chats
 from finclaw.pipeline.command import STOP, Commands, CommandServices
 from finclaw.pipeline.context import Contexts
-from finclaw.pipeline.crash_recovery.recovery import Recovery
 from finclaw.pipeline.deliver import Deliver
-from finclaw.pipeline.dispatch import Dispatch
+from finclaw.pipeline.dispatch import Dispatch, SessionOpening
 from finclaw.pipeline.early_delivery import EarlyDelivery
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.gate import Gate, Heard, MarketHours
 from finclaw.pipeline.journal import STAGES
-from finclaw.pipeline.languages import ReplyLanguages
-from finclaw.pipeline.persons import PersonDirectory, PersonService
+from finclaw.pipeline.persons import Chats, PersonDirectory, PersonService, ReplyLanguages
 from finclaw.pipeline.pipeline import Pipeline, Stages
-from finclaw.pipeline.session_opening import SessionOpening
-from finclaw.pipeline.stopping.revisions import Revisions
-from finclaw.pipeline.stopping.session_stops import SessionStops
-from finclaw.pipeline.stopping.undo import TurnUndo
-from finclaw.pipeline.stopping.watchdog import Watchdog
+from finclaw.pipeline.recovery import Recovery
+from finclaw.pipeline.stops import Revisions, SessionStops, TurnUndo
+from finclaw.pipeline.watchdogs import Watchdog
 from finclaw.routing.session_key import session_key
+from finclaw.sessions.carried_over import KeptOptions
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.debounce import Debounce, make_pause
-from finclaw.sessions.kept_options import KeptOptions
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import LaneWaiting, list_queue

@@ -45,6 +45,14 @@ LengthUnit = Literal["characters", "utf16", "bytes"]
 """Units in which platforms count a text: characters of Unicode, UTF-16 code units, or bytes of UTF-8."""
 
 
+def text_length(text: str, unit: LengthUnit) -> int:
+    if unit == "characters" or text.isascii():
+        return len(text)
+    if unit == "bytes":
+        return len(text.encode(errors="replace"))
+    return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
+
+
 Language = Literal["ko", "en"]
 
 _HANGUL: Final = re.compile("[ㄱ-ㆎ가-힣]")

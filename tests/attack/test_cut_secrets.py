@@ -11,7 +11,7 @@ from finclaw.cli.formatting import one_line
 from finclaw.errors import FinclawError
 from finclaw.finance.sources.reading import read_number, read_time
 from finclaw.redaction import Secret
-from finclaw.sessions.overflow import shorten
+from finclaw.sessions.waiting import shorten
 
 KEY: Final = "tulip-0f8d5b2c7e9a4136-harbor"
 

@@ -22,10 +22,10 @@ from finclaw.kernel.record import Claim
 from finclaw.kernel.scope import Ids
 from finclaw.kernel.turn_options import NO_OPTIONS
 from finclaw.pipeline.dispatch import input_message, left_out_note
-from finclaw.pipeline.stopping.revisions import apply_edit
+from finclaw.pipeline.stops import apply_edit
 from finclaw.sessions.carried_over import LeftOut, pack_line
 from finclaw.sessions.conversation import Conversation
-from finclaw.sessions.overflow import shorten
+from finclaw.sessions.waiting import shorten
 from finclaw.taint.sources import SOURCES, limit_sources, sources_met, sources_of
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.transcript.fold import fold

@@ -11,7 +11,7 @@ from finclaw.agent.prompt.profile import ComplianceLevel
 from finclaw.agent.settings import AgentSettings
 from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.disclaimers import LINES, states_opinion
-from finclaw.delivery.limits import has_room_for
+from finclaw.delivery.format import has_room_for
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import CommandReply, CommandScope

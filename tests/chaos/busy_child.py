@@ -33,8 +33,7 @@ from finclaw.kernel.event import Event, QueueChanged
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Accept
 from finclaw.kernel.record import Accepted
-from finclaw.pipeline.early.settings import BlockSettings
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import BlockSettings, PipelineSettings
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import Reply, ScriptedProvider, arm_from_environment, call, reply, say
 

@@ -30,8 +30,7 @@ from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound
 from finclaw.kernel.port import Accept, Tool
 from finclaw.kernel.record import Accepted
-from finclaw.pipeline.early.settings import BlockSettings
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import BlockSettings, PipelineSettings
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import Reply, ScriptedProvider, arm_from_environment, call, delay, reply, say
 from finclaw.testing.crash import die

@@ -20,8 +20,7 @@ from finclaw.diagnostics.log import start_logging
 from finclaw.kernel.envelope import Receipt
 from finclaw.kernel.port import ChannelSpec
 from finclaw.kernel.record import OutboxItem
-from finclaw.pipeline.early.settings import BlockSettings
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import BlockSettings, PipelineSettings
 from finclaw.redaction import Secret
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import ScriptedProvider, arm_from_environment

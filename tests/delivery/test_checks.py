@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.checks import Check, apply_visibility_checks
-from finclaw.delivery.visible import make_visible
+from finclaw.delivery.visible import Check, apply_visibility_checks, make_visible
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound
 from finclaw.kernel.visibility import Draft, DraftFinding
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.limits import has_room_for
+from finclaw.delivery.format import has_room_for
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.delivery.visible import make_visible
 from finclaw.kernel.envelope import ActionButton, ButtonLimits, Capabilities, Outbound, OutboundFile, OutboundKind

@@ -21,9 +21,9 @@ from tests.machine import slowness
 from tests.support.telegram.entities import parse_html
 
 from finclaw.delivery.format import FormatOptions, FormattedMessage, format_message, get_format_options
-from finclaw.delivery.limits import text_length
 from finclaw.kernel.envelope import Embed, Markup
 from finclaw.testing.channel import PROFILES
+from finclaw.text import text_length
 
 _SIGNS = str.maketrans("", "", string.punctuation + string.whitespace + "•—📎\u200b")
 _LIMITS = (64, 100, 300, 1_000)

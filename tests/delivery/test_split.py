@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.delivery.documents import FAMILY, FLAG, SYLLABLES, make_document
 
-from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import split_message
-from finclaw.text import LengthUnit
+from finclaw.text import LengthUnit, text_length
 
 _prose = st.text(st.sampled_from("ab다.  \n\n가\t漢🙂"), max_size=400)
 

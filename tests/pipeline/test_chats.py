@@ -13,8 +13,7 @@ from finclaw.channels.mailbox import MailboxChannel
 from finclaw.ids import identity
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
 from finclaw.kernel.store_port import Store
-from finclaw.pipeline.chats import Chats
-from finclaw.pipeline.persons import PersonDirectory
+from finclaw.pipeline.persons import Chats, PersonDirectory
 from finclaw.routing.session_key import session_key
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock

@@ -11,8 +11,8 @@ from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted
 from finclaw.pipeline.command import Commands
+from finclaw.pipeline.gate import normalize
 from finclaw.pipeline.journal import Halt
-from finclaw.pipeline.normalize import normalize
 
 scopes: list[CommandScope] = []
 

@@ -12,12 +12,10 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.record import Accepted, Reserve
 from finclaw.kernel.scope import Ids
 from finclaw.pipeline.context import Contexts
-from finclaw.pipeline.deadline import Deadline
-from finclaw.pipeline.dispatch import Dispatch
+from finclaw.pipeline.dispatch import Dispatch, SessionOpening
+from finclaw.pipeline.gate import normalize
 from finclaw.pipeline.journal import Journal
-from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.normalize import normalize
-from finclaw.pipeline.session_opening import SessionOpening
+from finclaw.pipeline.message_run import Deadline, MessageRun
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools

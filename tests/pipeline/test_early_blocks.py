@@ -2,8 +2,8 @@
 
 import pytest
 
-from finclaw.pipeline.early.blocks import block_length
-from finclaw.pipeline.early.settings import BlockSettings
+from finclaw.pipeline.blocks import block_length
+from finclaw.pipeline.settings import BlockSettings
 
 SIZES = BlockSettings()
 SENTENCE = "Thirty characters, and a stop. "

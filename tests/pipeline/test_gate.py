@@ -4,9 +4,8 @@ import pytest
 
 from finclaw.approvals.people import People, PersonSettings
 from finclaw.kernel.envelope import ChatType, Inbound, Limits, Sender
-from finclaw.pipeline.gate import Gate
+from finclaw.pipeline.gate import Gate, normalize
 from finclaw.pipeline.journal import Halt
-from finclaw.pipeline.normalize import normalize
 
 ADA = Sender("ada", "Ada", ("admin",))
 

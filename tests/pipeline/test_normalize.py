@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.kernel.envelope import Attachment, Inbound, Sender
+from finclaw.pipeline.gate import NormalMessage, normalize
 from finclaw.pipeline.journal import Halt
-from finclaw.pipeline.normalize import NormalMessage, normalize
 
 
 def read(text: str) -> NormalMessage:

@@ -13,7 +13,6 @@ from tests.ports import nouns
 from tests.support.telegram import BotApi
 
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.delivery.limits import text_length
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.delivery.visible import make_visible
 from finclaw.errors import AttachmentRefused, SendRefused
@@ -22,6 +21,7 @@ from finclaw.kernel.port import Channel
 from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.channel import PROFILES
+from finclaw.text import text_length
 
 KINDS: tuple[AttachmentKind, ...] = ("image", "audio", "video", "file")
 WIDE = "가나다 🙂🇰🇷 abc\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from finclaw.kernel.turn_options import QueueMode
-from finclaw.sessions.queue_mode import (
+from finclaw.sessions.steering import (
     ChosenMode,
     ModeOrigin,
     SessionMoment,

@@ -11,8 +11,7 @@ from tests.ports.nouns import AT, said
 
 from finclaw.kernel.message import Image, Message, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.sessions import conversation
-from finclaw.sessions.conversation import RecentConversations
-from finclaw.sessions.weight import weigh
+from finclaw.sessions.conversation import RecentConversations, weigh
 
 
 def large(message_id: str, size: int = 1_000_000) -> Message:

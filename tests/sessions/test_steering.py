@@ -10,8 +10,7 @@ from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids
 from finclaw.sessions.lane import Lane, Lanes
-from finclaw.sessions.queue_mode import ChosenMode
-from finclaw.sessions.steering import JoinOffer
+from finclaw.sessions.steering import ChosenMode, JoinOffer
 from finclaw.sessions.waiting import LaneWaiting
 from finclaw.testing import FakeClock
 

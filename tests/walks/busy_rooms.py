@@ -26,8 +26,8 @@ from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.policy.condition import Condition
 from finclaw.policy.rule import Rule
-from finclaw.sessions.queue_mode import WaitingMode
 from finclaw.sessions.settings import QueueSettings, SessionSettings
+from finclaw.sessions.steering import WaitingMode
 from finclaw.testing import Reply, call, delay, reply
 
 MESSAGES = 20

@@ -8,8 +8,7 @@ from tests.walks.house import House, in_virtual_time, until
 
 from finclaw.errors import ChannelError, Overloaded
 from finclaw.kernel.envelope import Capabilities, Inbound
-from finclaw.pipeline.early.settings import AckSettings
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import AckSettings, PipelineSettings
 from finclaw.testing import MemoryChannel, delay, fails, hold, reply
 
 

@@ -11,8 +11,7 @@ from finclaw.agent.model.retry import GO_ON
 from finclaw.channels.settings import ChannelSettings
 from finclaw.errors import ConfigError, SendFailed, SendRefused, StoreFailed
 from finclaw.kernel.envelope import Capabilities
-from finclaw.pipeline.early.settings import BlockSettings
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import BlockSettings, PipelineSettings
 from finclaw.testing import call, delay, hold, reply, say
 
 BLOCKS = Capabilities(blocks=True)

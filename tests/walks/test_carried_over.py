@@ -14,8 +14,8 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.turn_options import QueueMode, TurnOptions
-from finclaw.sessions.overflow import DropPolicy
 from finclaw.sessions.settings import QueueSettings, SessionSettings
+from finclaw.sessions.waiting import DropPolicy
 from finclaw.testing import call, delay, reply
 
 ASKS = "Which account?\n<<NEED_INPUT>>"

@@ -6,7 +6,7 @@ from tests.walks.house import House, in_virtual_time
 
 from finclaw.composition import build
 from finclaw.config.schema import Settings
-from finclaw.delivery.limits import has_room_for
+from finclaw.delivery.format import has_room_for
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.scope import DeliveryContext

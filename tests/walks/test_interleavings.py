@@ -19,8 +19,7 @@ from finclaw.errors import ChannelError, Overloaded, SendFailed, SendUnknown
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.record import Accepted
-from finclaw.pipeline.early.settings import BlockSettings
-from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.settings import BlockSettings, PipelineSettings
 from finclaw.testing import MemoryChannel, Reply, call, delay, fails, reply, say
 from finclaw.testing.channel import PROFILES
 

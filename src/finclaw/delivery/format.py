@@ -14,15 +14,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.delivery.document import Block, Fixed, Forms, Inline, TextRun
-from finclaw.delivery.limits import text_length
+from finclaw.delivery.document import Block, CodeStyle, Fixed, Forms, Inline, TextRun, Writing
 from finclaw.delivery.markup import Dialect, escape, get_dialect
 from finclaw.delivery.pack import Packer
 from finclaw.delivery.split import RESENT_MARK, split_message
-from finclaw.delivery.writing import CodeStyle, Writing
-from finclaw.kernel.envelope import Capabilities, Embed, Markup, NewFile
+from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, Markup, NewFile
 from finclaw.numerals.write import CurrencyDisplay, NumberStyle, format_financial_number
-from finclaw.text import Language, LengthUnit, language_of
+from finclaw.text import Language, LengthUnit, language_of, text_length
 
 _SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.MULTILINE)
 """A text without any of these looks the same in every markup that has no blocks, and need not be parsed."""
@@ -150,8 +148,8 @@ def format_embeds(
 
 def format_whole(text: str, dialect: Dialect) -> str:
     """A Markdown text in one piece and one form, for a reader without limits, such as a terminal."""
-    from finclaw.delivery.long_blocks import LongBlocks  # noqa: PLC0415 - 80 ms of `cold_start`: the parser
     from finclaw.delivery.read_markdown import read_markdown  # noqa: PLC0415 - 80 ms of `cold_start`: the parser
+    from finclaw.delivery.table import LongBlocks  # noqa: PLC0415 - 80 ms of `cold_start`: the parser
 
     limit = 100 * (len(text) + 100)  # more than any marks and columns need
     writing = Writing([dialect], limit, "characters")
@@ -162,6 +160,19 @@ def format_whole(text: str, dialect: Dialect) -> str:
 def write_embed(embed: Embed) -> str:
     """A card as text."""
     return "\n".join(part for part in (embed.title, embed.text, embed.url) if part)
+
+
+def has_room_for(capabilities: Capabilities, text: str) -> bool:
+    """Whether one message may be as long as this."""
+    return text_length(text, capabilities.length_unit) <= capabilities.max_length
+
+
+def has_buttons_for(capabilities: Capabilities, actions: Sequence[ActionButton]) -> bool:
+    """Whether one message may have all these buttons."""
+    most = capabilities.buttons
+    if most is None or len(actions) > most.count:
+        return False
+    return all(len(each.label) <= most.label and len(each.command.encode()) <= most.data for each in actions)
 
 
 def _make_forms(
@@ -176,8 +187,8 @@ def _make_forms(
     writing = Writing(dialects, limit, unit, options.code_style)
     files: Sequence[NewFile] = ()
     if is_read:
-        from finclaw.delivery.long_blocks import LongBlocks  # noqa: PLC0415 - 80 ms of `cold_start`, as the next line
         from finclaw.delivery.read_markdown import read_markdown  # noqa: PLC0415 - 80 ms of `cold_start`: the parser
+        from finclaw.delivery.table import LongBlocks  # noqa: PLC0415 - 80 ms of `cold_start`, as the next line
 
         long_blocks = LongBlocks(limit, unit, options.file_bytes, language_of(text))
         with _no_collection(text):

@@ -24,8 +24,7 @@ from finclaw.delivery.document import (
     join_forms,
     write_block,
 )
-from finclaw.delivery.limits import text_length
-from finclaw.text import LengthUnit
+from finclaw.text import LengthUnit, text_length
 
 _LINE, _SENTENCE, _WORD, _FORCED = 3, 2, 1, 0
 """How good a cut is."""

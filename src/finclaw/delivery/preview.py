@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from finclaw.delivery.checks import SENTENCE_END, Check, find_objection
 from finclaw.delivery.control import ControlTokenStream
-from finclaw.delivery.visible import clean_words
+from finclaw.delivery.visible import SENTENCE_END, Check, clean_words, find_objection
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
 from finclaw.kernel.visibility import Draft, DraftKind
 

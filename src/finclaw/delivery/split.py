@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from finclaw.delivery.document import Block, Fixed, Inline, TextRun, Wrapper
-from finclaw.delivery.limits import text_length
 from finclaw.delivery.pack import Packer
-from finclaw.text import LengthUnit
+from finclaw.text import LengthUnit, text_length
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""

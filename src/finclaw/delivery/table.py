@@ -1,6 +1,7 @@
-"""Tables as a channel can show them: aligned lines of code where they are narrow, else rows as a list.
+"""Tables as a channel can show them, and code and tables that no message can hold, as files beside it.
 
-Where the markup has real tables they are one, and what stands in the plain text is laid out as above.
+A narrow table is aligned lines of code, another one a list of rows. Where the markup has real tables it is one, and
+what stands in the plain text is laid out as above.
 """
 
 import csv
@@ -11,19 +12,44 @@ from typing import Final, Literal, NamedTuple
 
 from markdown_it.token import Token
 
-from finclaw.delivery.document import Block, Fixed, Forms, Inline, TextRun, Wrapper
-from finclaw.delivery.writing import DocumentPlace, Writing
+from finclaw.delivery.document import Block, DocumentPlace, Fixed, Forms, Inline, TextRun, Wrapper, Writing
+from finclaw.kernel.envelope import NewFile
+from finclaw.text import Language, LengthUnit, text_length
 
 Alignment = Literal["", "left", "center", "right"]
+
 ReadInlines = Callable[[Sequence[Token], DocumentPlace, str], list[Inline]]
 
 WIDEST: Final = 44
 """Columns of a screen. A telephone shows about so many letters of code in a line."""
+
 _FIGURE: Final = re.compile(
     r"[-+−±(]?\s?(?:[₩$€£¥]|[A-Z]{3}\s)?[-+−]?\d[\d,.]*\s?(?:%p?|[조억만천]?원|[조억만천주배]|[xXkKmMbB]|bps?|[A-Z]{3})?\)?"
 )
+
 _FORMULA: Final = re.compile(r"[=@\t\r]|[-+](?![\s\d.,]*(?:%|\d))")
 """What a spreadsheet would run."""
+
+
+_MOST_FILES: Final = 5
+"""Of one reply, which may have others beside them."""
+
+_ENDINGS: Final = {
+    "python": "py", "javascript": "js", "typescript": "ts", "bash": "sh", "shell": "sh", "markdown": "md",
+    "rust": "rs", "kotlin": "kt", "csharp": "cs", "ruby": "rb", "text": "txt", "plaintext": "txt", "": "txt",
+}  # fmt: skip
+
+_ENDING: Final = re.compile(r"[a-z0-9]{1,8}")
+
+_CODE: Final[dict[Language, str]] = {
+    "en": "📎 {name} (attached, {lines:,} lines)",
+    "ko": "📎 {name} (첨부 파일, {lines:,}줄)",
+}
+
+_TABLE: Final[dict[Language, str]] = {
+    "en": "📎 {name} (attached, {lines:,} rows)",
+    "ko": "📎 {name} (첨부 파일, {lines:,}행)",
+}
 
 
 class Cell(NamedTuple):
@@ -38,6 +64,41 @@ class Table(NamedTuple):
     head: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     alignments: Sequence[Alignment]
+
+
+class LongBlocks:
+    """The files of one reply. `most`: bytes of one file that the channel takes, 0 for none at all."""
+
+    def __init__(self, limit: int, unit: LengthUnit, most: int, language: Language) -> None:
+        self.files: list[NewFile] = []
+        self._limit = limit
+        self._unit: LengthUnit = unit
+        self._most = most
+        self._language: Language = language
+
+    def attach_code(self, code: str, language: str) -> str | None:
+        """The line that stands in the code's place. None: it stays where it is."""
+        if not self._most or text_length(code, self._unit) <= self._limit:
+            return None
+        ending = _ENDINGS.get(language.lower(), language.lower())
+        if _ENDING.fullmatch(ending) is None:
+            ending = "txt"
+        lines = code.count("\n") + 1
+        return self._attach("code", ending, "text/plain", code.encode(errors="replace"), _CODE[self._language], lines)
+
+    def attach_table(self, table: Table) -> str | None:
+        cells = [cell.text for row in (table.head, *table.rows) for cell in row]
+        if not self._most or sum([text_length(cell, self._unit) + 2 for cell in cells]) <= self._limit:
+            return None
+        return self._attach("table", "csv", "text/csv", write_csv(table), _TABLE[self._language], len(table.rows))
+
+    def _attach(self, kind: str, ending: str, mime: str, content: bytes, words: str, lines: int) -> str | None:
+        if len(content) > self._most or len(self.files) == _MOST_FILES:
+            return None
+        name = f"{kind}-{len(self.files) + 1}.{ending}"
+        said = words.format(name=name, lines=lines)
+        self.files.append(NewFile(data=content, name=name, mime=mime, alt=said.removeprefix("📎 ")))
+        return said
 
 
 def read_table(tokens: Sequence[Token]) -> Table:

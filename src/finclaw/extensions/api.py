@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.prompt.section import Section
 from finclaw.context_fields import ContextField
-from finclaw.delivery.checks import Check
+from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.extensions.operator_api import Cli, Doctor, ExtensionRoutes

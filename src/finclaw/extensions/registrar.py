@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from finclaw.agent.prompt.section import Section
 from finclaw.context_fields import ContextField
-from finclaw.delivery.checks import Check
+from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
 from finclaw.extensions.api import Api, tool_registered

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from finclaw.agent.prompt.section import Section
 from finclaw.clock import SystemClock
 from finclaw.context_fields import ContextField
-from finclaw.delivery.checks import Check
+from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.extensions.settings import refuse_reference

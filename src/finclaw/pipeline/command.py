@@ -22,11 +22,11 @@ from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.port import Clock, Command, CommandReply, CommandScope, LayerCommand
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import OutcomeKind
+from finclaw.pipeline.gate import NormalMessage, normalize, tidy
 from finclaw.pipeline.journal import Halt, skip
-from finclaw.pipeline.normalize import NormalMessage, normalize, tidy
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.redaction.redact import describe_error
-from finclaw.sessions.kept_options import KeptOptions
+from finclaw.sessions.carried_over import KeptOptions
 from finclaw.taint.sources import is_typed
 from finclaw.tools.outbound_files import PutBlob, keep_files
 

@@ -3,31 +3,31 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from msgspec.structs import replace
 
+from finclaw.agent.tool_results import answer_open_calls
 from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
 from finclaw.approvals.messages import CARDS
 from finclaw.cancellation import asked_to_stop
-from finclaw.delivery.checks import Check, apply_visibility_checks
-from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.notice import Notice, notice
-from finclaw.delivery.outbox import OrderedSender
-from finclaw.delivery.visible import Visible, make_visible
+from finclaw.delivery.outbox import OrderedSender, retry_until_committed
+from finclaw.delivery.visible import Check, Visible, apply_visibility_checks, make_visible
 from finclaw.errors import BlobRefused, SessionError, StoreFailed, Superseded
-from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.envelope import Capabilities, Outbound, new_id
+from finclaw.kernel.message import NOTES, Append, Message, Remove, Replace, Source, Text
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Finish, JoinedOutcome, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.visibility import DraftKind
-from finclaw.pipeline.early.live_preview import take_button_off
-from finclaw.pipeline.early.turn_items import plan_items, with_media_apart
 from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
-from finclaw.pipeline.last_words import close_conversation, forget_messages, set_final_text
+from finclaw.pipeline.live_preview import plan_items, take_button_off, with_media_apart
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
@@ -280,7 +280,7 @@ class Deliver:
             await retry_until_committed(lambda: self._store.finish(finish, on_commit), self._clock, "the end of a turn")
 
         with run.deadline.pause():  # from here on the answer exists; its time cannot run out any more
-            await (commit() if run.dispatcher is None else run.dispatcher.send_final(commit))
+            await (commit() if run.sequencer is None else run.sequencer.send_final(commit))
 
     async def _end(self, run: MessageRun, outcome: Outcome, visible: Visible) -> None:
         units, (outcome, joined) = self._plan(run, visible, None), run.share_outcome(outcome)
@@ -345,3 +345,61 @@ def _with_sources(run: MessageRun, outcome: Outcome) -> Outcome:
 def _spend(run: MessageRun) -> tuple[Spend, ...]:
     """Also of a turn that failed, was stopped or was superseded: it was paid for."""
     return () if run.log is None else run.log.ledger.unbooked_lines()
+
+
+def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
+    """Make `text` the turn's last words: what layers or the gate changed is changed in the conversation too."""
+    answer = _last_answer(turn)
+    if answer is None or answer.tool_calls:
+        turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
+    elif answer.text != text:
+        kept = tuple(block for block in answer.blocks if not isinstance(block, Text))
+        said, notes = _split_notes(text, answer.text)
+        metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, said)}
+        if notes:
+            metadata[NOTES] = notes
+        turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(said)), metadata=metadata)))
+
+
+def _split_notes(text: str, written: str) -> tuple[str, str]:
+    """The answer, and the notes at its end: as many lines in brackets as the model has not written itself.
+
+    A model that reads them in its own messages repeats them.
+    """
+    said = text.rstrip()
+    for _ in range(_count_last_brackets(text) - _count_last_brackets(written)):
+        said = said.rpartition("\n")[0].rstrip()
+    return (said, text[len(said) :]) if said and said != text.rstrip() else (text, "")
+
+
+def _count_last_brackets(text: str) -> int:
+    lines = reversed([line for line in text.split("\n") if line.strip()])
+    return sum(1 for _ in takewhile(lambda line: line.startswith("(") and line.rstrip().endswith(")"), lines))
+
+
+def _last_answer(turn: TurnLog) -> Message | None:
+    """What the model said last, as it stands now: a layer may have replaced it, removed it or said more behind it."""
+    if not turn.answers:
+        return None
+    name = turn.answers[-1].id
+    for event in turn.conversation.events:
+        if isinstance(event, Replace) and event.target == name:
+            name = event.message.id
+    return next((each for each in reversed(turn.conversation.next_messages) if each.id == name), None)
+
+
+def _text_for_replay(written: str, seen: str) -> str | int:
+    """What the model itself wrote, for a replay: its text, or its length where the person saw it with more behind."""
+    return len(written) if seen.startswith(written) else written
+
+
+def forget_messages(turn: TurnLog) -> None:
+    """Leave nothing of a turn in the conversation: what no model could be asked must not make the next call dearer."""
+    for message in tuple(turn.messages):
+        turn.push(Remove(message.id))
+
+
+def close_conversation(turn: TurnLog, text: str, now: datetime) -> None:
+    """End a turn that did not get through: every call gets a true result, the person's last sight is the last word."""
+    answer_open_calls(turn, now)
+    set_final_text(turn, text, now)

@@ -1,9 +1,11 @@
-"""Stage 6, dispatch: the message's turn in its session.
+"""Stage 6, dispatch: the turn of a message in its session.
 
-Earlier tickets go first; then the turn is claimed, or taken up again.
+Earlier tickets go first; then the session is opened and the turn is claimed, or taken up again. The claim is the lease
+on a turn: its epoch is the fencing token that ends an older writer.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,8 +16,8 @@ from msgspec.structs import replace
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.context_fields import ContextField
-from finclaw.delivery.commit_retry import retry_until_committed
 from finclaw.delivery.notice import notice, renewal_line
+from finclaw.delivery.outbox import retry_until_committed
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
@@ -27,21 +29,22 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.store_port import Store
+from finclaw.kernel.store_port import ConversationStore, Store
 from finclaw.kernel.turn_options import NO_OPTIONS, OPTIONS, QueueMode, TurnOptions
 from finclaw.pipeline.attachments import show_attachments
-from finclaw.pipeline.context import complete_context
-from finclaw.pipeline.context_fields import ContextFieldProviders
+from finclaw.pipeline.context import ContextFieldProviders, complete_context
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import LEFT_OUT, MessageRun
 from finclaw.pipeline.persons import PersonDirectory
-from finclaw.pipeline.session_opening import SessionOpening
-from finclaw.sessions.carried_over import LeftOut, pack_line
-from finclaw.sessions.conversation import Conversation
+from finclaw.sessions.carried_over import KeptOptions, LeftOut, pack_line
+from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.pool import Pools
+from finclaw.sessions.settings import SessionSettings
 from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
 from finclaw.taint.sources import SOURCES, describe_author, sources_of
 from finclaw.tools.control_tokens import neutralize_control_tokens
+
+log = logging.getLogger(__name__)
 
 
 class AdmittedTurn(Struct, frozen=True):
@@ -59,7 +62,7 @@ class Dispatch:
         store: Store,
         waiting: LaneWaiting,
         pools: Pools,
-        opening: SessionOpening,
+        opening: "SessionOpening",
         clock: Clock,
         reserve: Callable[[Inbound, str], Reserve | None],
         fields: Sequence[ContextField] = (),
@@ -268,3 +271,67 @@ def _metadata(inbound: Inbound, accepted: Inbound, options: TurnOptions) -> dict
     """Return its author, and the options that were set, for the trace and for a turn that is resumed."""
     author = describe_author(inbound, accepted)
     return author if options == NO_OPTIONS else {OPTIONS: to_builtins(options), **author}
+
+
+class SessionOpening:
+    """The opening of a session for a turn: its conversation from memory or disk, reset if it was idle for long."""
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        recent: RecentConversations,
+        clock: Clock,
+        settings: SessionSettings | None = None,
+        options: KeptOptions | None = None,
+    ) -> None:
+        """`options`: what people have set for their sessions; None: nobody has."""
+        self._options = options
+        settings = settings or SessionSettings()
+        self._store = store
+        self._recent = recent
+        self._clock = clock
+        self._idle_limit = settings.idle_limit
+
+    def find_options(self, session: str) -> TurnOptions:
+        """What somebody has set for the session, such as a model or a queue mode."""
+        return NO_OPTIONS if self._options is None else self._options.find(session)
+
+    def find_copy(self, session: str) -> tuple[int, Sequence[Message]] | None:
+        """Our copy of the conversation and its version. The store knows whether it is current."""
+        return self._recent.get(session)
+
+    def may_be_idle(self, session: str) -> bool:
+        """Whether it may have to be renewed before its next turn is claimed."""
+        if self._idle_limit is None:
+            return False
+        copy = self.find_copy(session)
+        return copy is None or self._is_idle(copy[1], self._clock.now())
+
+    async def renew_if_idle(self, accepted: Accepted) -> bool:
+        """Start a conversation anew in which nothing was said for long before a person wrote this message.
+
+        Gives whether it did, so that they can be told.
+
+        By the time of acceptance: a turn that a crash left finds the conversation as it had found it.
+        """
+        if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
+            return False
+        copy = self.find_copy(accepted.session)
+        messages = await self._store.messages(accepted.session) if copy is None else copy[1]
+        if is_idle := self._is_idle(messages, accepted.accepted_at):
+            log.info("the session was idle, and starts anew")
+            await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
+            if self._options is not None:
+                self._options.drop(accepted.session)
+        return is_idle
+
+    def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
+        limit = self._idle_limit
+        return limit is not None and len(messages) > 0 and now - messages[-1].created_at > limit
+
+    async def read_base(self, claim: Claim) -> Sequence[Message]:
+        """What was said before a turn with a head start. Our copy may have had to go since."""
+        if claim.base is not None:
+            return claim.base
+        version, messages = self.find_copy(claim.session) or (None, ())
+        return messages if version == claim.version else await self._store.messages(claim.session)

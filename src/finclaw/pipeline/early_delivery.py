@@ -4,33 +4,31 @@ In a message that is edited, or in blocks. Where the channel has neither, nothin
 wait for their model (`kb_in_flight`).
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.delivery.checks import Check, find_objection
-from finclaw.delivery.dispatcher import Pause, ReplyDispatcher
-from finclaw.delivery.format import FormatOptions, get_format_options
-from finclaw.delivery.limits import has_buttons_for
+from finclaw.delivery.format import FormatOptions, get_format_options, has_buttons_for
+from finclaw.delivery.notice import progress_line, tool_note
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.preview import PreviewEvents
-from finclaw.delivery.visible import Visible, make_visible
-from finclaw.kernel.envelope import ActionButton, Capabilities, Outbound
-from finclaw.kernel.event import Emit
+from finclaw.delivery.reply_sequencer import Pause, ReplySequencer
+from finclaw.delivery.visible import Check, Visible, find_objection, make_visible
+from finclaw.kernel.envelope import ActionButton, Capabilities, Inbound, Outbound
+from finclaw.kernel.event import Emit, Event, ToolEndedEvent, ToolStartedEvent
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import OutboxItem, TextRange
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.kernel.store_port import Outbox
 from finclaw.kernel.visibility import DraftKind
-from finclaw.pipeline.early.blocks import BlockDelivery
-from finclaw.pipeline.early.live_preview import LivePreview
-from finclaw.pipeline.early.progress import Progress
-from finclaw.pipeline.early.turn_items import TurnItems
+from finclaw.pipeline.blocks import BlockDelivery
+from finclaw.pipeline.live_preview import LivePreview, TurnItems
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.shown_links import SafeLinks
@@ -88,9 +86,9 @@ class EarlyDelivery:
     @asynccontextmanager
     async def _show_early(self, run: MessageRun, turn: TurnLog, channel: Channel) -> AsyncGenerator[Emit]:
         items = TurnItems(self._store, self._sender, run.accepted, turn)
-        run.dispatcher = dispatcher = ReplyDispatcher(self._clock, pause=self._pauses.get(channel.name))
+        run.sequencer = sequencer = ReplySequencer(self._clock, pause=self._pauses.get(channel.name))
         if channel.capabilities.blocks:
-            view, emit = self._open_blocks(run, turn, channel, items, dispatcher)
+            view, emit = self._open_blocks(run, turn, channel, items, sequencer)
         else:
             prepare = partial(self._prepare_preview, run, turn, channel)
             view = LivePreview(turn, run.emit, run.inbound, channel, self._clock, items, prepare)
@@ -99,7 +97,7 @@ class EarlyDelivery:
         progress = Progress(view, emit, run.inbound, self._clock, seconds, tool_notes=tool_notes)
 
         def stop_sending() -> None:
-            dispatcher.cancel()
+            sequencer.cancel()
             view.cancel()
             items.withdraw()
 
@@ -112,7 +110,7 @@ class EarlyDelivery:
         except BaseException:  # also while it waits for the last edit
             progress.close()
             items.stop_waiting()
-            dispatcher.cancel()
+            sequencer.cancel()
             view.cancel()
             if run.stoppable.is_stopped:
                 items.withdraw()
@@ -123,12 +121,12 @@ class EarlyDelivery:
             items.close()
 
     def _open_blocks(
-        self, run: MessageRun, turn: TurnLog, channel: Channel, items: TurnItems, dispatcher: ReplyDispatcher
+        self, run: MessageRun, turn: TurnLog, channel: Channel, items: TurnItems, sequencer: ReplySequencer
     ) -> tuple[BlockDelivery, Emit]:
         blocks = BlockDelivery(
             turn,
             self._with_previews(run, turn, run.emit),
-            dispatcher,
+            sequencer,
             partial(self._send_block, run, turn, channel, items),
             partial(self._send_note, run, turn, channel, items),
             self._settings.blocks,
@@ -192,3 +190,46 @@ class EarlyDelivery:
         is_plain = bool(visible.parts) and not (passed.embeds or passed.attachments or passed.actions)
         draft = run.make_draft(kind, visible.text)
         return visible if is_plain and find_objection(self._checks, draft) is None else None
+
+
+class EarlyView(Protocol):
+    """Whatever shows a person something before the turn ends."""
+
+    @property
+    def changed_at(self) -> float: ...  # when they last saw something new, or the turn began
+    def show_note(self, text: str) -> None: ...
+    def show_status(self, text: str) -> None: ...
+
+
+class Progress:
+    """The notes on one turn: one for each tool where they are wanted, and one line when nothing was seen for long."""
+
+    def __init__(
+        self, view: EarlyView, emit: Emit, inbound: Inbound, clock: Clock, seconds: float, *, tool_notes: bool
+    ) -> None:
+        self._view = view
+        self._emit = emit
+        self._language: Language = inbound.reply_language
+        self._clock = clock
+        self._wants_notes = tool_notes
+        self._tools: dict[str, str] = {}
+        self._timer = asyncio.create_task(self._tell_after(seconds), name="still working") if seconds else None
+
+    def follow(self, event: Event) -> None:
+        self._emit(event)
+        if isinstance(event, ToolStartedEvent):
+            self._tools[event.call_id] = event.tool
+            if self._wants_notes:
+                self._view.show_note(tool_note(event.tool, self._language))
+        elif isinstance(event, ToolEndedEvent):
+            self._tools.pop(event.call_id, None)
+
+    async def _tell_after(self, seconds: float) -> None:
+        while (left := self._view.changed_at + seconds - self._clock.monotonic()) > 0:
+            await self._clock.sleep(left)
+        running = next(reversed(self._tools.values()), "")
+        self._view.show_status(progress_line(running, self._language))
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

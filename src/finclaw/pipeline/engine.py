@@ -11,8 +11,8 @@ from finclaw.kernel.event import Emit, MessageAccepted
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, StopMark
 from finclaw.kernel.scope import Outcome
-from finclaw.pipeline.crash_recovery.deadlock import DeadlockWatchdog
 from finclaw.pipeline.pipeline import Pipeline
+from finclaw.pipeline.watchdogs import DeadlockWatchdog
 from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lanes
 

@@ -1,12 +1,16 @@
-"""Stage 2, gate: is it for us, and from whom? And after the commands, where the operator wants it: is a market open?
+"""Stages 1 and 2: the standard form of a message (normalize), and whether it is for us and from whom (gate).
 
-Who wrote is what the channel authenticated; what they are here, we know.
+The text a person wrote is kept as it is; only a copy is tidied. Who wrote is what the channel authenticated; what they
+are here, we know. After the commands, where the operator wants it, `MarketHours` asks whether a market is open.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
 
 from finclaw.approvals.people import People
 from finclaw.errors import ToolError
@@ -15,9 +19,18 @@ from finclaw.kernel.envelope import Inbound, Outbound, Sender
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
 from finclaw.pipeline.journal import Halt, skip
-from finclaw.pipeline.normalize import NormalMessage
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.text import Language
+
+_MENTION: Final = re.compile(r"<@!?([A-Za-z0-9_.:-]{1,128})>")
+
+_MENTIONS_IN_FRONT: Final = re.compile(rf"(?:{_MENTION.pattern} ?)+")
+
+_URL: Final = re.compile(r"https?://[^\s<>]{1,2000}", re.IGNORECASE)
+
+_TRAILING: Final = ".,;:!?\"'、。」』】…"
+
+_BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
 
 USUAL_MARKETS: Final = ("KRX", "NYSE")
 """Those that count for somebody who has no home market: one of them is enough."""
@@ -28,13 +41,71 @@ _WORDS: Final[dict[Language, str]] = {
     "ko": "장이 열려 있는 동안에만 답변합니다. {market}의 다음 개장은 {day} {time}({zone})입니다. "
     "명령어는 언제든 쓸 수 있습니다.",
 }
+
 _ZONES: Final[dict[Language, dict[str, str]]] = {
     "en": {"Asia/Seoul": "Korean time", "America/New_York": "New York time"},
     "ko": {"Asia/Seoul": "한국 시간", "America/New_York": "뉴욕 시간"},
 }
+
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
 _DAYS_KO: Final = "월화수목금토일"
+
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class NormalMessage(Struct, frozen=True):
+    """A message in standard form.
+
+    `inbound.text` is for the agent; `content` is one tidy line for matching, mentions taken out of its front.
+    """
+
+    inbound: Inbound
+    content: str
+    mentions: tuple[str, ...]
+    urls: tuple[str, ...]
+    is_bot: bool
+
+
+def normalize(inbound: Inbound) -> NormalMessage:
+    if inbound.sender.is_self:
+        raise skip("our own message")
+    if inbound.sender.is_bot:
+        raise skip("written by another bot: two bots could talk for ever")
+    if inbound.kind in ("delete", "reaction"):
+        raise skip(f"{inbound.kind} of message {inbound.target}: recorded, and nothing to answer")
+    if not inbound.text.strip() and not inbound.attachments:
+        raise skip("empty message")
+    return NormalMessage(
+        inbound=inbound,
+        content=tidy(inbound.text),
+        mentions=tuple(dict.fromkeys(_MENTION.findall(inbound.text))),
+        urls=_urls(inbound.text),
+        is_bot=inbound.sender.is_bot,
+    )
+
+
+def tidy(text: str) -> str:
+    """One line, without the mentions in front."""
+    line = " ".join(text.split())
+    front = _MENTIONS_IN_FRONT.match(line)
+    return line if front is None else line[front.end() :]
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_trim(found) for found in _URL.findall(text)))
+
+
+def _trim(url: str) -> str:
+    """Leave out the sentence's own punctuation, and a closing bracket that was never opened inside the address."""
+    while url and (url[-1] in _TRAILING or _lacks_opening_bracket(url)):
+        url = url[:-1]
+    return url
+
+
+def _lacks_opening_bracket(url: str) -> bool:
+    opening = _BRACKETS.get(url[-1])
+    return opening is not None and url.count(url[-1]) > url.count(opening)
 
 
 class Heard(NamedTuple):

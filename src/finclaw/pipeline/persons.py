@@ -1,23 +1,46 @@
-"""The directory of persons: who is behind a message.
+"""The persons behind messages: who they are, the language of their answers, and their direct chats.
 
 Only those of whom more is known than one identity are held in memory. Everybody else is a person by their identity,
 which takes no row to know.
 """
 
+import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import convert
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from finclaw.approvals.chat_directory import Chat
 from finclaw.approvals.people import People
-from finclaw.errors import SessionError
+from finclaw.errors import FinclawError, SessionError
 from finclaw.gateway import PersonRecord
-from finclaw.ids import identity
-from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.person import ContactHistory, Person
-from finclaw.kernel.store_port import PersonStore
+from finclaw.ids import identity, parts_of
+from finclaw.kernel.envelope import Capabilities, Inbound, Sender
+from finclaw.kernel.person import ContactHistory, Person, language_for
+from finclaw.kernel.port import Channel
+from finclaw.kernel.record import SessionRecord
+from finclaw.kernel.store_port import ConversationStore, PersonStore
 from finclaw.pipeline.person_fields import check_fields
-from finclaw.text import Language
+from finclaw.routing.session_key import Place, place_of, session_key
+from finclaw.taint.sources import unquoted_part
+from finclaw.text import Language, find_language, language_of
+
+log = logging.getLogger(__name__)
+
+
+MOST_REMEMBERED: Final = 10_000  # persons; the language of others is read from the store again
+
+
+UNREAD: Final = ("api", "subagent")
+"""Channels at which nobody reads what did not answer them: programs, and turns of our own."""
+
+_PAGE: Final = 100
+
+_IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
+
+_MENTIONS: Final = re.compile(r"\s*(?:<?@[^\s>]{1,128}>?[,:]?\s+)*")
 
 
 async def open_directory(store: PersonStore, people: People) -> "PersonDirectory":
@@ -102,3 +125,132 @@ class PersonService:
 
     def _record(self, person: Person, contact: ContactHistory | None = None) -> PersonRecord:
         return PersonRecord(person=person, roles=self._people.roles(person.identities), contact=contact)
+
+
+class ReplyLanguages:
+    """Decides the language in which each message is answered; the rest reads `Inbound.reply_language`.
+
+    In this order: the person's preference, the message's own words, the words of the person's last message, the
+    language of their program, English. A command in Latin letters has no words of its own, whatever follows it:
+    Telegram allows no others, and names of companies are Latin everywhere.
+    """
+
+    def __init__(self, store: PersonStore, persons: PersonDirectory, prefix: str) -> None:
+        self._store = store
+        self._persons = persons
+        self._prefix = prefix
+
+    async def decide(self, inbound: Inbound) -> Inbound:
+        """The message with its language. The gateway's own messages are in the language of their text."""
+        if inbound.limits is not None or inbound.from_extension is not None:
+            return inbound
+        person, own = self._persons.find(inbound), self._find_own(inbound.text)
+        if inbound.forwarded:
+            own = await self._find_last(person) or own
+        elif own is not None:
+            self._remember(person, own)
+        known = language_for(person, "") if person.language else own or await self._find_last(person)
+        if known is None and language_of(inbound.text) == "ko":  # by the names behind a command
+            self._remember(person, known := "ko")
+        language = known or language_of("", inbound.sender.language)
+        return inbound if language == inbound.reply_language else replace(inbound, language=language)
+
+    def _find_own(self, text: str) -> Language | None:
+        """Detect the language of the text. A command counts only if its name is Korean."""
+        line = _MENTIONS.sub("", unquoted_part(text), count=1)
+        if not line.startswith(self._prefix):
+            return find_language(line)
+        return "ko" if find_language(line.partition(" ")[0]) == "ko" else None
+
+    async def _find_last(self, person: Person) -> Language | None:
+        """The language of the person's last message that had words. A failing store leaves it open."""
+        if person.id not in self._persons.languages:
+            try:
+                texts = await self._store.last_texts(person)
+            except FinclawError as error:
+                log.warning("the language of a person's last message cannot be read: %s", error)
+                return None
+            found = map(self._find_own, texts)
+            self._remember(person, next((each for each in found if each is not None), None))
+        return self._persons.languages[person.id]
+
+    def _remember(self, person: Person, language: Language | None) -> None:
+        known = self._persons.languages
+        known[person.id] = language
+        if len(known) > MOST_REMEMBERED:
+            del known[next(iter(known))]
+
+
+class Chats:
+    """A lookup of people's direct chats in the store: the one in which a person wrote to us last."""
+
+    def __init__(
+        self, agent: str, store: ConversationStore, channels: Mapping[str, Channel], persons: PersonDirectory
+    ) -> None:
+        self._agent = agent
+        self._store = store
+        self._channels = channels
+        self._persons = persons
+
+    def capabilities(self, channel: str) -> Capabilities:
+        """The capabilities of a channel; of one that is not there any more, those that most have."""
+        found = self._channels.get(channel)
+        return Capabilities() if found is None else found.capabilities
+
+    async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
+        """None: they never wrote to us directly, or only where a sender is just what a message says."""
+        found = [session for who in known_as for session in await self._find_latest(who)]
+        latest = max(found, key=lambda each: each.updated_at, default=None)
+        return None if latest is None else _chat(latest.key, self._persons)
+
+    async def find_session(self, who: str, persons: PersonStore) -> tuple[str, str] | None:
+        """The session of that chat and the person's id, of somebody by id, identity or name; None: there is none."""
+        person = await persons.find_person(who)
+        if person is None and _IDENTITY.fullmatch(who):  # of whom nothing is known yet but what they wrote
+            person = Person(id=who, identities=(who,))
+        chat = None if person is None else await self.chat_of(person.identities)
+        return None if person is None or chat is None else (chat.session, person.id)
+
+    async def _find_latest(self, who: str) -> Sequence[SessionRecord]:
+        """At most two, for a key names its person in one of two ways: as the conversation, or behind it."""
+        channel, account, sender = parts_of(who)
+        found = self._channels.get(channel)
+        if found is None or channel in UNREAD or not found.capabilities.authenticated:
+            return ()
+        theirs = Inbound(text="", channel=channel, account=account, conversation=sender, sender=Sender(sender))
+        key = session_key(self._agent, theirs)
+        both = [await self._first(theirs, part) for part in (key, f"+{key.rpartition(':')[2]}")]
+        return [session for session in both if session is not None]
+
+    async def _first(self, theirs: Inbound, containing: str) -> SessionRecord | None:
+        """The most recently used one that is theirs: an id may be part of another's."""
+        after: str | None = None
+        while True:
+            page = await self._store.sessions(_PAGE, after, containing)
+            for session in page.items:
+                place = place_of(session.key)
+                if place is not None and _is_with(place, self._agent, theirs):
+                    return session
+            if page.after is None:
+                return None
+            after = page.after
+
+
+def _is_with(place: Place, agent: str, theirs: Inbound) -> bool:
+    where = (place.agent, place.channel, place.account, place.peer)
+    return place.chat_type == "direct" and where == (agent, theirs.channel, theirs.account, theirs.sender.id)
+
+
+def _chat(key: str, persons: PersonDirectory) -> Chat | None:
+    place = place_of(key)
+    if place is None or place.peer is None:
+        return None
+    return Chat(
+        session=key,
+        channel=place.channel,
+        account=place.account,
+        conversation=place.conversation,
+        sender=place.peer,
+        thread=place.thread,
+        person=persons.find(Inbound(text="", channel=place.channel, account=place.account, sender=Sender(place.peer))),
+    )

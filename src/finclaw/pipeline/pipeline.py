@@ -29,22 +29,18 @@ from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import Admitted, Commands
 from finclaw.pipeline.context import Contexts
-from finclaw.pipeline.crash_recovery.isolation import UNRESTRICTED, CrashIsolation, Entry
-from finclaw.pipeline.crash_recovery.recovery import Fate
-from finclaw.pipeline.crash_recovery.throttle import RecoveryThrottle
-from finclaw.pipeline.deadline import Deadline
 from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.failures import end_by_error, end_by_leaked_cancellation, end_with_notice, last_notice
-from finclaw.pipeline.gate import Gate, MarketHours
+from finclaw.pipeline.gate import Gate, MarketHours, normalize
+from finclaw.pipeline.isolation import UNRESTRICTED, CrashIsolation, Entry, RecoveryThrottle
 from finclaw.pipeline.journal import Halt, Journal
-from finclaw.pipeline.languages import ReplyLanguages
-from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.normalize import normalize
+from finclaw.pipeline.message_run import Deadline, MessageRun
+from finclaw.pipeline.persons import ReplyLanguages
+from finclaw.pipeline.recovery import Fate
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.redaction.redact import describe_error
-from finclaw.sessions.lane import Lanes
-from finclaw.sessions.waiting_limit import WaitingLimit
+from finclaw.sessions.lane import Lanes, WaitingLimit
 
 log = logging.getLogger(__name__)
 

@@ -1,26 +1,38 @@
-"""What a person's next turn has to know of their earlier messages: a question that was asked, and what was left out."""
+"""What a session carries over to its next turns: options, an open question, and messages that were left out."""
 
+import logging
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
+from finclaw.errors import ModelUnknown
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.store_port import Inbox
+from finclaw.kernel.store_port import Inbox, Store
+from finclaw.kernel.turn_options import NO_OPTIONS, TurnOptions
+
+log = logging.getLogger(__name__)
 
 MOST_LINES: Final = 20
 """Lines that a turn is shown of messages that were left out: the last ones."""
+
 MOST_QUESTIONS: Final = 10_000
 """Questions that are remembered; the answer to an older one is a message like any other."""
 
 _SEPARATOR: Final = "\x1f"
 """Between a kept line and its sources. No line holds one: `shorten` turns white space into blanks."""
 
+
+STATE: Final = "session/options"
+"""The name under which the store keeps them. No extension can have it, because of the slash."""
+
 SenderKey = tuple[str, str, str, str | None, str]
+
 _Owner = tuple[str, SenderKey]
 
 
@@ -166,6 +178,56 @@ class MessageCarry:
             self.copy.remove(accepted, told)
         if asks or self.kept_line is not None:
             self.copy.add(accepted, now, self.kept_line)
+
+
+class KeptOptions:
+    """A copy in memory of the options of all sessions that have some, so that looking them up costs a turn nothing.
+
+    They are on disk with the other state of a session: a reset, an erasure and a removal take them away there, and
+    whoever does one of these calls `drop` or `load`. What is carried over to a next turn goes with them.
+    """
+
+    def __init__(self, store: Store, check_model: Callable[[str], None] | None = None) -> None:
+        """`check_model` raises ModelUnknown for one that the settings have no more: it is not used then."""
+        self._store = store
+        self.carried_over = CarriedOver(store)
+        self._check_model = check_model
+        self._by_session: dict[str, TurnOptions] = {}
+
+    async def load(self) -> None:
+        """Read all of them from disk. One that an other release wrote and this one cannot read counts as none."""
+        await self.carried_over.load()
+        found: dict[str, TurnOptions] = {}
+        for session, value in (await self._store.recall_sessions(STATE)).items():
+            try:
+                found[session] = self._without_lost_model(session, convert(value, TurnOptions))
+            except ValidationError as error:
+                log.warning("the options of session %r cannot be read and are not used: %s", session, error)
+        self._by_session = found
+
+    def _without_lost_model(self, session: str, options: TurnOptions) -> TurnOptions:
+        try:
+            if options.model is not None and self._check_model is not None:
+                self._check_model(options.model)
+        except ModelUnknown as error:
+            log.warning("session %r is answered by the usual model again: %s", session, error)
+            return replace(options, model=None)
+        return options
+
+    def find(self, session: str) -> TurnOptions:
+        return self._by_session.get(session, NO_OPTIONS)
+
+    async def keep(self, session: str, options: TurnOptions) -> None:
+        """Replace the options of a session; they are on disk when it returns."""
+        await self._store.remember(STATE, session, to_builtins(options) or None)
+        self._by_session.pop(session, None)
+        if options != NO_OPTIONS:
+            self._by_session[session] = options
+
+    def drop(self, session: str) -> None:
+        """Forget the copy of a session that was reset or erased."""
+        self._by_session.pop(session, None)
+        self.carried_over.drop(session)
 
 
 def key_of_sender(inbound: Inbound) -> SenderKey:

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from finclaw.kernel.turn_options import QueueMode
-from finclaw.sessions.overflow import DropPolicy
+
+DropPolicy = Literal["summarise", "old", "new"]
+"""What a full line does. `new`: it takes nobody in. `old`: who has waited longest is left out. `summarise`: likewise,
+and one line of each is given to the sender's next turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

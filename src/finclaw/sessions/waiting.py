@@ -1,6 +1,7 @@
-"""The wait for a turn: what a message does while its session is busy, as its queue mode has it."""
+"""The wait for a turn: what a message does while its session is busy, as its queue mode says, and full queues."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -17,22 +18,34 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids, Outcome
 from finclaw.kernel.turn_options import QueueMode, TurnOptions
-from finclaw.sessions.carried_over import CarriedOver
+from finclaw.redaction import hide_known_secrets
+from finclaw.sessions.carried_over import CarriedOver, SenderKey, key_of_sender
 from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lane, Lanes
-from finclaw.sessions.overflow import Overflow
 from finclaw.sessions.pool import SeatWait
-from finclaw.sessions.queue_mode import ANSWERS, ChosenMode, ModeOrigin, SessionMoment, choose_mode
-from finclaw.sessions.settings import QueueSettings
-from finclaw.sessions.steering import Join, JoinOffer, LaneSteering, is_same_person_and_place
+from finclaw.sessions.settings import DropPolicy, QueueSettings
+from finclaw.sessions.steering import (
+    ANSWERS,
+    ChosenMode,
+    Join,
+    JoinOffer,
+    LaneSteering,
+    ModeOrigin,
+    SessionMoment,
+    choose_mode,
+    is_same_person_and_place,
+)
 
 INTERRUPTED: Final = "interrupted by message "
+
 PASSED_OVER: Final = "passed over for message "
 """How the reason begins of a turn that a newer message of its sender has stopped; the second had not begun to work, so
 nobody need be told."""
 
 StopRun = Callable[[str, str], bool]
 """Stops the run of a message, with a reason. False: it is not there, or its answer exists."""
+
+LONGEST_LINE: Final = 160
 
 
 class KnownSession(Struct, frozen=True):
@@ -254,3 +267,39 @@ def list_queue(lanes: Lanes, session: str, seat: tuple[SeatWait, int] | None = N
             )
         )
     return found
+
+
+class Overflow:
+    """The rule for full lines. It says what is kept of a message that is left out; who ends the message keeps it."""
+
+    def __init__(self, cap: int, policy: DropPolicy) -> None:
+        self._cap = cap
+        self._policy = policy
+        self._told: dict[str, set[SenderKey]] = {}
+        """Who has heard of it, by session, until nobody waits there any more."""
+
+    def make_room(self, session: str, waiting: Sequence[JoinOffer], newcomer: JoinOffer) -> JoinOffer | None:
+        """Leave one out where the line is full: of whoever has most in it. Each hears of it once, while it lasts."""
+        if not waiting:
+            self._told.pop(session, None)
+        if len(waiting) < self._cap:
+            return None
+        everybody = (*waiting, newcomer)
+        numbers = Counter(key_of_sender(each.accepted.inbound) for each in everybody)
+        most = max(numbers.values())
+        own = key_of_sender(newcomer.accepted.inbound)
+        whose = own if numbers[own] == most else next(who for who, number in numbers.items() if number == most)
+        theirs = [each for each in everybody if key_of_sender(each.accepted.inbound) == whose]
+        out = theirs[-1] if self._policy == "new" else theirs[0]
+        told = self._told.setdefault(session, set())
+        out.is_told = whose in told
+        told.add(whose)
+        out.drop_reason = f"left out: {len(waiting)} waited already, by sessions.queue.cap"
+        if self._policy == "summarise":
+            out.kept_line = shorten(out.words.text)
+        return out
+
+
+def shorten(text: str) -> str:
+    line = " ".join(hide_known_secrets(text).split())
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"

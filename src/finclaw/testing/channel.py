@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from finclaw.delivery.limits import has_buttons_for, has_room_for
+from finclaw.delivery.format import has_buttons_for, has_room_for
 from finclaw.errors import AttachmentRefused, ChannelError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Attachment, AttachmentKind, ButtonLimits, Capabilities, Inbound, Receipt, Sender
 from finclaw.kernel.port import Accept, Channel, Clock

@@ -34,7 +34,7 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import FetchReply, FetchRequest
 from finclaw.kernel.person import Person
-from finclaw.pipeline.context_fields import ContextFieldProviders
+from finclaw.pipeline.context import ContextFieldProviders
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.taint.sources import context_sources
 from finclaw.testing import FakeClock

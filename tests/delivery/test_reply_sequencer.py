@@ -1,4 +1,4 @@
-"""The dispatcher of one reply: order, phases, pauses, errors, idle and cancel, on a virtual clock."""
+"""The sequencer of one reply: order, phases, pauses, errors, idle and cancel, on a virtual clock."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from finclaw.delivery.dispatcher import MOST_WAITING, SEND_SECONDS, PartKind, ReplyDispatcher, dispatch_reply
+from finclaw.delivery.reply_sequencer import MOST_WAITING, SEND_SECONDS, PartKind, ReplySequencer, sequence_reply
 from finclaw.testing import FakeClock
 
 
@@ -50,17 +50,17 @@ class Chat:
 @pytest.mark.spec("D-01", "D-02", "D-06")
 def test_notes_blocks_and_the_final_leave_one_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock)
-        assert dispatcher.send_tool_note(chat.part("note", seconds=3))
-        assert dispatcher.send_block(chat.part("block 1", seconds=2))
-        assert dispatcher.send_block(chat.part("block 2", seconds=0))
-        assert not dispatcher.send_tool_note(chat.part("late note")), "a block came before it"
+        chat, sequencer = Chat(clock), ReplySequencer(clock)
+        assert sequencer.send_tool_note(chat.part("note", seconds=3))
+        assert sequencer.send_block(chat.part("block 1", seconds=2))
+        assert sequencer.send_block(chat.part("block 2", seconds=0))
+        assert not sequencer.send_tool_note(chat.part("late note")), "a block came before it"
         await clock.sleep(10)
-        await dispatcher.send_final(chat.part("final"))
-        assert not dispatcher.send_block(chat.part("late block"))
-        assert not dispatcher.send_tool_note(chat.part("later note"))
-        dispatcher.mark_complete()
-        await dispatcher.wait_for_idle()
+        await sequencer.send_final(chat.part("final"))
+        assert not sequencer.send_block(chat.part("late block"))
+        assert not sequencer.send_tool_note(chat.part("later note"))
+        sequencer.mark_complete()
+        await sequencer.wait_for_idle()
         assert chat.texts == ["note", "block 1", "block 2", "final"]
 
     with caplog.at_level(logging.INFO):
@@ -73,11 +73,11 @@ def test_notes_blocks_and_the_final_leave_one_after_the_other(caplog: pytest.Log
 @pytest.mark.parametrize("pause", [(800, 2_500), (500, 1_500)])
 def test_further_blocks_wait_a_moment_as_the_setting_says(pause: tuple[int, int]) -> None:
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock, pause=pause)
+        chat, sequencer = Chat(clock), ReplySequencer(clock, pause=pause)
         for n in range(20):
-            dispatcher.send_block(chat.part(str(n), seconds=0))
-        dispatcher.mark_complete()
-        await dispatcher.wait_for_idle()
+            sequencer.send_block(chat.part(str(n), seconds=0))
+        sequencer.mark_complete()
+        await sequencer.wait_for_idle()
         times = [at for at, _ in chat.seen]
         gaps = [later - sooner for sooner, later in pairwise(times)]
         assert times[0] == 0, "the first one does not wait"
@@ -90,11 +90,11 @@ def test_further_blocks_wait_a_moment_as_the_setting_says(pause: tuple[int, int]
 @pytest.mark.spec("D-03")
 def test_without_a_setting_there_is_no_pause() -> None:
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock)
+        chat, sequencer = Chat(clock), ReplySequencer(clock)
         for n in range(3):
-            dispatcher.send_block(chat.part(str(n), seconds=0))
-        dispatcher.mark_complete()
-        await dispatcher.wait_for_idle()
+            sequencer.send_block(chat.part(str(n), seconds=0))
+        sequencer.mark_complete()
+        await sequencer.wait_for_idle()
         assert [at for at, _ in chat.seen] == [0, 0, 0]
 
     run(main)
@@ -109,15 +109,15 @@ def test_a_failing_send_is_told_with_its_kind_and_the_rest_goes_on() -> None:
         raise RuntimeError("the listener is broken too")
 
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock, on_error=listen)
-        dispatcher.send_tool_note(chat.part("bad", gives=ValueError("no note")))
-        dispatcher.send_tool_note(chat.part("note"))
-        dispatcher.send_block(chat.part("bad", gives=ValueError("no block")))
+        chat, sequencer = Chat(clock), ReplySequencer(clock, on_error=listen)
+        sequencer.send_tool_note(chat.part("bad", gives=ValueError("no note")))
+        sequencer.send_tool_note(chat.part("note"))
+        sequencer.send_block(chat.part("bad", gives=ValueError("no block")))
         await clock.sleep(10)
-        assert not dispatcher.send_block(chat.part("block")), "behind a hole nothing is sent but the final"
+        assert not sequencer.send_block(chat.part("block")), "behind a hole nothing is sent but the final"
         with pytest.raises(ValueError, match="no final"):
-            await dispatcher.send_final(chat.part("bad", gives=ValueError("no final")))
-        await dispatcher.send_final(chat.part("final"))
+            await sequencer.send_final(chat.part("bad", gives=ValueError("no final")))
+        await sequencer.send_final(chat.part("final"))
         assert chat.texts == ["note", "final"]
 
     run(main)
@@ -127,14 +127,14 @@ def test_a_failing_send_is_told_with_its_kind_and_the_rest_goes_on() -> None:
 @pytest.mark.spec("BS-04", "DX-54")
 def test_a_block_that_takes_too_long_is_cancelled_and_later_ones_wait_for_the_final() -> None:
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock)
-        dispatcher.send_block(chat.part("one"))
-        dispatcher.send_block(chat.part("hangs", seconds=SEND_SECONDS * 10))
-        dispatcher.send_block(chat.part("three"))
+        chat, sequencer = Chat(clock), ReplySequencer(clock)
+        sequencer.send_block(chat.part("one"))
+        sequencer.send_block(chat.part("hangs", seconds=SEND_SECONDS * 10))
+        sequencer.send_block(chat.part("three"))
         await clock.sleep(SEND_SECONDS + 5)
         assert chat.sending == 0, "it was cancelled"
-        assert not dispatcher.send_block(chat.part("four"))
-        await dispatcher.send_final(chat.part("the rest"))
+        assert not sequencer.send_block(chat.part("four"))
+        await sequencer.send_final(chat.part("the rest"))
         assert chat.texts == ["one", "the rest"]
 
     run(main)
@@ -143,15 +143,15 @@ def test_a_block_that_takes_too_long_is_cancelled_and_later_ones_wait_for_the_fi
 @pytest.mark.spec("D-05", "DX-53")
 def test_idle_is_nothing_pending_and_a_complete_turn() -> None:
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock)
-        waiting = asyncio.create_task(dispatcher.wait_for_idle())
+        chat, sequencer = Chat(clock), ReplySequencer(clock)
+        waiting = asyncio.create_task(sequencer.wait_for_idle())
         await clock.sleep(5)
         assert not waiting.done(), "nothing is pending, but the turn is not complete"
-        dispatcher.send_block(chat.part("one"))
+        sequencer.send_block(chat.part("one"))
         await clock.sleep(5)
         assert not waiting.done(), "between two sends nobody is idle"
-        dispatcher.send_block(chat.part("two", seconds=3))
-        dispatcher.mark_complete()
+        sequencer.send_block(chat.part("two", seconds=3))
+        sequencer.mark_complete()
         await clock.sleep(1)
         assert not waiting.done(), "complete, but one is on its way"
         await waiting
@@ -163,15 +163,15 @@ def test_idle_is_nothing_pending_and_a_complete_turn() -> None:
 @pytest.mark.spec("BS-06", "DX-53")
 def test_after_a_cancel_nothing_is_sent_but_the_final() -> None:
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock)
-        dispatcher.send_block(chat.part("under way", seconds=3))
-        dispatcher.send_block(chat.part("queued"))
+        chat, sequencer = Chat(clock), ReplySequencer(clock)
+        sequencer.send_block(chat.part("under way", seconds=3))
+        sequencer.send_block(chat.part("queued"))
         await clock.sleep(1)
-        dispatcher.cancel()
-        assert not dispatcher.send_block(chat.part("later"))
+        sequencer.cancel()
+        assert not sequencer.send_block(chat.part("later"))
         await clock.sleep(10)
         assert chat.texts == []
-        await dispatcher.send_final(chat.part("Stopped."))
+        await sequencer.send_final(chat.part("Stopped."))
         assert chat.texts == ["Stopped."]
 
     run(main)
@@ -180,18 +180,18 @@ def test_after_a_cancel_nothing_is_sent_but_the_final() -> None:
 @pytest.mark.spec("DX-53")
 def test_the_queue_has_an_end() -> None:
     async def main(clock: FakeClock) -> None:
-        chat, dispatcher = Chat(clock), ReplyDispatcher(clock)
-        taken = [dispatcher.send_block(chat.part(str(n))) for n in range(MOST_WAITING + 50)]
+        chat, sequencer = Chat(clock), ReplySequencer(clock)
+        taken = [sequencer.send_block(chat.part(str(n))) for n in range(MOST_WAITING + 50)]
         assert taken == [True] * MOST_WAITING + [False] * 50
-        dispatcher.cancel()
-        await dispatcher.settle()
+        sequencer.cancel()
+        await sequencer.settle()
 
     run(main)
 
 
 @pytest.mark.spec("P-58", "D-08")
 @pytest.mark.parametrize("fails", [False, True])
-def test_one_function_opens_all_three_kinds_of_dispatch(fails: bool) -> None:
+def test_one_function_opens_all_three_kinds_of_sequencer(fails: bool) -> None:
     async def main(clock: FakeClock) -> None:
         chat, signs = Chat(clock), list[tuple[float, bool]]()
 
@@ -203,27 +203,27 @@ def test_one_function_opens_all_three_kinds_of_dispatch(fails: bool) -> None:
             finally:
                 signs.append((clock.monotonic(), False))
 
-        given = ReplyDispatcher(clock)
-        async with dispatch_reply(clock, dispatcher=given) as dispatcher:
-            assert dispatcher is given
-            dispatcher.send_block(chat.part("given"))
+        given = ReplySequencer(clock)
+        async with sequence_reply(clock, sequencer=given) as sequencer:
+            assert sequencer is given
+            sequencer.send_block(chat.part("given"))
         assert not given.is_idle, "whoever made it says when it is complete"
         given.mark_complete()
         await given.wait_for_idle()
 
-        async with dispatch_reply(clock) as dispatcher:
-            dispatcher.send_block(chat.part("fresh", seconds=3))
-        assert (dispatcher.is_idle, chat.texts) == (True, ["given", "fresh"])
+        async with sequence_reply(clock) as sequencer:
+            sequencer.send_block(chat.part("fresh", seconds=3))
+        assert (sequencer.is_idle, chat.texts) == (True, ["given", "fresh"])
 
         begun = clock.monotonic()
         try:
-            async with dispatch_reply(clock, typing=typing()) as dispatcher:
-                dispatcher.send_block(chat.part("typed", seconds=3))
+            async with sequence_reply(clock, typing=typing()) as sequencer:
+                sequencer.send_block(chat.part("typed", seconds=3))
                 if fails:
                     raise ValueError("the turn failed")
         except ValueError:
             pass
-        assert dispatcher.is_idle
+        assert sequencer.is_idle
         assert [active for _, active in signs] == [True, False]
         assert signs[1][0] - begun == (0 if fails else 3)
         assert chat.texts == ["given", "fresh"] + ([] if fails else ["typed"])

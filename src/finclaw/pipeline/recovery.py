@@ -1,4 +1,4 @@
-"""Recovery at a start: deliver what the last process left unsent, give up what must be given up, resume the rest."""
+"""TODO."""
 
 import asyncio
 import logging
@@ -17,6 +17,7 @@ from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Inbox
 
 log = logging.getLogger(__name__)
+
 
 Fate = Literal["poison", "expired", "stopped"]
 NO_MORE: Final = 2

@@ -1,26 +1,35 @@
-"""Stops of a session: what runs is cancelled, what waits is dropped, and what is being sent goes no further."""
+"""Stops, edits and deletions of messages, and the undo of a turn."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from finclaw.agent.tool_results import find_unknown_calls
-from finclaw.delivery.commit_retry import retry_until_committed
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.notice import describe_unknown_calls
-from finclaw.delivery.outbox import OrderedSender
-from finclaw.gateway import StopReport, StopRequest, sender_of
+from finclaw.delivery.outbox import OrderedSender, retry_until_committed
+from finclaw.errors import SessionError
+from finclaw.gateway import StopReport, StopRequest, UndoneTurn, sender_of
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted, OutboxItem, StopMark
+from finclaw.kernel.message import Remove
+from finclaw.kernel.port import Accept, Clock
+from finclaw.kernel.record import Accepted, OutboxItem, StopMark, TurnTrace
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.engine import LocalEngine
+from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.pipeline import Pipeline
 
 STOPS_WITHIN: Final = 0.8
 """Seconds in which a stopped message ends; a tool that ignores its cancellation is left behind before that."""
+
+
+_RETRY: Final = "#retry-"
 
 
 class SessionStops:
@@ -141,3 +150,132 @@ def _is_answered(outcome: Outcome | None) -> bool:
 
 def _unknown_calls(run: MessageRun) -> tuple[str, ...]:
     return () if run.log is None else find_unknown_calls(run.log)
+
+
+class Revisions:
+    """The part of the pipeline that handles edits and deletions before their first stage.
+
+    Before its turn an edit takes the place of the message, which passes all stages again; later it is an input of its
+    own. A deletion ends what waits. Nobody changes what another has written.
+    """
+
+    def __init__(self, store: Store, engine: LocalEngine, stops: SessionStops) -> None:
+        self._store = store
+        self._engine = engine
+        self._stops = stops
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By the ids of messages that are being edited: two edits at once would let a message run twice."""
+
+    async def apply(self, run: MessageRun) -> None:
+        """Returns for an edit that is to be answered as an input of its own; else raises Halt with what was done."""
+        inbound = run.accepted.inbound
+        target = await self._store.find_target(inbound)
+        what = f"{inbound.kind} of message {inbound.target}"
+        if target is None:
+            raise skip(f"{what}: it is not known here")
+        if sender_of(target.inbound) != sender_of(inbound):
+            raise Halt("skip", f"{what}: somebody else wrote it", outcome="refused")
+        if inbound.kind == "delete":
+            await self._delete(target, run, what)
+        elif target.inbound.text == inbound.text:
+            raise skip(f"{what}: its words are the same")
+        elif await self._replace_waiting(target, run.accepted):
+            raise skip(f"{what}: it had not had its turn, and is answered as edited")
+        run.inbound = replace(
+            run.inbound,
+            mentions_us=inbound.mentions_us or target.inbound.mentions_us,
+            forwarded=inbound.forwarded or target.inbound.forwarded,
+        )
+
+    async def _delete(self, target: Accepted, run: MessageRun, what: str) -> None:
+        record = await self._store.find(target.id)
+        dropped: Sequence[str] = ()
+        if record is not None and record.state != "joined":  # the turn of another answers that one
+            reason = f"deleted by the person with message {run.accepted.id}"
+            request = StopRequest(session=run.accepted.session, reason=reason, only=target.id)
+            dropped = (await self._stops.stop(request, only_waiting=True)).dropped
+        raise skip(f"{what}: it is not answered" if dropped else f"{what}: its turn has begun or is over")
+
+    async def _replace_waiting(self, target: Accepted, edit: Accepted) -> bool:
+        """Whether the new words took the place of the old ones. The commit decides: a turn that has begun goes on."""
+        async with self._locks.setdefault(target.id, asyncio.Lock()):
+            suspended = await self._engine.suspend(target.id)
+            if suspended is None:
+                return False
+            amended: Accepted | None = None
+            try:
+                amended = await self._store.amend(target.id, apply_edit(target.inbound, edit.inbound))
+            finally:
+                self._engine.submit(amended or suspended)
+            return amended is not None
+
+
+def apply_edit(first: Inbound, edit: Inbound) -> Inbound:
+    """Return the message with its new text and its own files. It counts as forwarded if either of the two does."""
+    return replace(
+        first,
+        text=edit.text,
+        edited=True,
+        mentions_us=first.mentions_us or edit.mentions_us,
+        forwarded=first.forwarded or edit.forwarded,
+    )
+
+
+class TurnUndo:
+    """The undo of the last turn of a session, for `/undo` and `/retry`, which asks its question again.
+
+    What the turn has cost and what its tools have told stay on record, and so does what a person was sent. The end of
+    the command itself is the commit: its events remove the turn's messages.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        claim: Callable[[MessageRun], Awaitable[TurnLog]],
+        accept: Accept,
+        sender: OrderedSender,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._pipeline = pipeline
+        self._claim = claim
+        self._accept = accept
+        self._sender = sender
+        self._clock = clock
+
+    async def undo(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
+        """Take out the last turn of the session that a command is in; the command's own end commits it.
+
+        `again`: its question is accepted anew first, so that no crash can lose it; it waits behind the command.
+        """
+        run = self._pipeline.find_run(accepted.id)
+        if run is None:
+            raise SessionError(f"message {accepted.id} is not in the pipeline, and cannot undo anything")
+        last = await self._store.last_turn(accepted.session)
+        if last is None:
+            return UndoneTurn(problem="nothing")
+        if not is_owner and sender_of(last.inbound) != sender_of(accepted.inbound):
+            return UndoneTurn(problem="others")
+        if not last.whole:
+            return UndoneTurn(problem="shortened", question=last.inbound.text)
+        if again:
+            await self._accept(_ask_again(last, accepted))
+        await self._remove(run, last)
+        tools = () if last.outcome is None else tuple(each.name for each in last.outcome.tools)
+        return UndoneTurn(question=last.inbound.text, used_tools=bool(tools))
+
+    async def _remove(self, run: MessageRun, last: TurnTrace) -> None:
+        waiting = self._sender.find_planned(last.record.session)
+        self._sender.withdraw([each.id for each in waiting if each.inbound_id == last.record.inbound_id])
+        log = await retry_until_committed(partial(self._claim, run), self._clock, "the start of an undo")
+        run.undoes, run.carry.told = last.record.turn_id, (last.record.inbound_id,)  # what it asked is withdrawn, too
+        for message in last.messages:
+            log.push(Remove(message.id))
+
+
+def _ask_again(last: TurnTrace, command: Accepted) -> Inbound:
+    """Named by the command: whatever happens, one command asks once. Its answer comes as those do that nobody sent."""
+    first = last.inbound
+    name = f"{first.message_id.partition(_RETRY)[0]}{_RETRY}{command.id}"
+    return replace(first, message_id=name, kind="message", target=None, sent_at=None, reissue_of=last.record.inbound_id)

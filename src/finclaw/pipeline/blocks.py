@@ -1,9 +1,4 @@
-"""Blocks: parts of an answer that are in the outbox, and on their way, while the model still writes the rest.
-
-A block is one or more whole segments of a preview, gathered until they are worth a message. Each is committed before
-the next is made, so that they stand in the outbox in their order; what no block has shown is planned when the turn
-ends.
-"""
+"""TODO."""
 
 import asyncio
 import re
@@ -12,13 +7,13 @@ from functools import partial
 from typing import Final
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.delivery.checks import SENTENCE_END
-from finclaw.delivery.dispatcher import ReplyDispatcher
 from finclaw.delivery.preview import Preview
+from finclaw.delivery.reply_sequencer import ReplySequencer
+from finclaw.delivery.visible import SENTENCE_END
 from finclaw.kernel.event import Emit, Event, StepStarted, TextStreamed
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import TextRange
-from finclaw.pipeline.early.settings import BlockSettings
+from finclaw.pipeline.settings import BlockSettings
 from finclaw.redaction import hide_known_secrets
 
 _PARAGRAPH: Final = re.compile(r"\n[ \t]{0,20}\n\s*")
@@ -60,13 +55,13 @@ def _last_end(pattern: re.Pattern[str], text: str, first: int, last: int) -> int
 
 
 class BlockDelivery:
-    """The blocks of one running turn. Fed with its events, it hands what is complete to the dispatcher."""
+    """The blocks of one running turn. Fed with its events, it hands what is complete to the sequencer."""
 
     def __init__(
         self,
         turn: TurnLog,
         emit: Emit,
-        dispatcher: ReplyDispatcher,
+        sequencer: ReplySequencer,
         send: SendBlock,
         send_note: SendNote,
         sizes: BlockSettings,
@@ -74,7 +69,7 @@ class BlockDelivery:
     ) -> None:
         self._turn = turn
         self._emit = emit
-        self._dispatcher = dispatcher
+        self._sequencer = sequencer
         self._send = send
         self._send_note = send_note
         self._sizes = sizes
@@ -115,7 +110,7 @@ class BlockDelivery:
                 self._watch_for_idle()
 
     def show_note(self, text: str) -> None:
-        self._dispatcher.send_tool_note(partial(self._send_note, text))
+        self._sequencer.send_tool_note(partial(self._send_note, text))
 
     show_status = show_note
 
@@ -126,7 +121,7 @@ class BlockDelivery:
             if length == 0:
                 return
             span = TextRange(self._answer, self._sent, hide_known_secrets(waiting[:length]))
-            if not self._dispatcher.send_block(partial(self._send, span)):
+            if not self._sequencer.send_block(partial(self._send, span)):
                 self._ended = True
                 return
             self._sent += length
@@ -150,4 +145,4 @@ class BlockDelivery:
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
-        await self._dispatcher.settle()
+        await self._sequencer.settle()

@@ -1,6 +1,6 @@
-"""A dispatcher of one reply: tool notes, then blocks, then the final, one after the other.
+"""The order of the parts of one reply: tool notes, then blocks, then the final.
 
-It is reserved until it is marked complete, so that nobody takes the pause between two sends for the end.
+A sequencer is reserved until it is marked complete, so that nobody takes the pause between two sends for the end.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeVar
 from finclaw.kernel.port import Clock
 
 log = logging.getLogger(__name__)
+
 
 R = TypeVar("R")
 PartKind = Literal["tool", "block", "final"]
@@ -34,8 +35,8 @@ def log_error(error: Exception, kind: PartKind) -> None:
     log.warning("a %s was not sent: %s", {"tool": "tool note", "block": "block", "final": "final"}[kind], error)
 
 
-class ReplyDispatcher:
-    """An ordered sender of the parts of one reply. Each part is a function that sends it."""
+class ReplySequencer:
+    """The sender of the parts of one reply, in their order. Each part is a function that sends it."""
 
     def __init__(self, clock: Clock, *, pause: Pause | None = None, on_error: OnError = log_error) -> None:
         self._clock = clock
@@ -158,23 +159,23 @@ class ReplyDispatcher:
 
 
 @asynccontextmanager
-async def dispatch_reply(
+async def sequence_reply(
     clock: Clock,
     *,
-    dispatcher: ReplyDispatcher | None = None,
+    sequencer: ReplySequencer | None = None,
     typing: AbstractAsyncContextManager[Any] | None = None,
     pause: Pause | None = None,
-) -> AsyncGenerator[ReplyDispatcher]:
-    """A dispatcher for the parts of one reply.
+) -> AsyncGenerator[ReplySequencer]:
+    """Open a sequencer for the parts of one reply.
 
     One that is given stays reserved: whoever made it marks it complete. A fresh one is awaited until it is idle, and a
     `typing` sign is shown until then. After an error nothing more is sent.
     """
-    if dispatcher is not None:
-        yield dispatcher
+    if sequencer is not None:
+        yield sequencer
         return
     async with typing or nullcontext():
-        fresh = ReplyDispatcher(clock, pause=pause)
+        fresh = ReplySequencer(clock, pause=pause)
         try:
             yield fresh
         except BaseException:

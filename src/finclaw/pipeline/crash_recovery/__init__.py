@@ -1,1 +1,0 @@
-"""Crash recovery: what a start does with messages that an earlier process left unfinished."""

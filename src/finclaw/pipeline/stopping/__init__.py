@@ -1,1 +1,0 @@
-"""Ends of messages before their answer: by a person, or because nothing moves any more."""
