@@ -63,6 +63,8 @@ _WORDLESS: Final = re.compile(
     re.I | re.A,
 )
 """Addresses, mentions, and what is written in every language."""
+_MAY_BE_WORDLESS: Final = re.compile(r"[@:]|\.[a-z]|ok", re.I)
+"""A cheap test for `_WORDLESS`, which is slow (`cpu_plain`)."""
 
 LOOKED_AT: Final = 2_000
 """Characters. Whoever writes more has shown their language by then."""
@@ -78,7 +80,9 @@ def language_of(text: str, tag: str = "") -> Language:
 
 def find_language(text: str) -> Language | None:
     """The language that a text has words of; None for tickers, figures, symbols, mentions and addresses alone."""
-    words = _WORDLESS.sub(" ", text[:LOOKED_AT])
+    words = text[:LOOKED_AT]
+    if _MAY_BE_WORDLESS.search(words):
+        words = _WORDLESS.sub(" ", words)
     has_latin = any(not word.isupper() for word in _SPOKEN_WORD.findall(words))
     has_other = not words.isascii() and any(each.isalpha() and not each.isascii() for each in words)
     return _weigh_words(words) if has_latin or has_other else None

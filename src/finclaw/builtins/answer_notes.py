@@ -46,7 +46,7 @@ class AnswerNotes:
             lines[FALLBACK] = fallback.describe(inbound.reply_language)
         if (summary := _new_summary(ctx.conversation)) is not None and _must_tell_of(summary, ctx, result):
             lines[COMPACTION] = _COMPACTED[inbound.reply_language]
-        if has_unsourced_figures(result.text, ctx.conversation.next_messages):
+        if not _has_facts(result) and has_unsourced_figures(result.text, ctx.conversation.next_messages):
             lines[UNSOURCED] = True
         return replace(result, metadata={**result.metadata, **lines}) if lines else result
 
@@ -65,13 +65,17 @@ class AnswerNotes:
             text = with_last_line(text, _CUT[ctx.inbound.reply_language], begun=ctx.is_sent_in_blocks)
         is_kept = outbound.text in turn.text or turn.text.strip() in outbound.text  # its beginning may be sent already
         answer = turn.text if is_kept else outbound.text
-        has_facts = any(fact.source != "clock" for fact in turn.facts)
-        if UNSOURCED in turn.metadata and not has_facts and any(map(str.isdigit, answer)):
+        if UNSOURCED in turn.metadata and not _has_facts(turn) and any(map(str.isdigit, answer)):
             line = NO_SOURCE[find_language(answer[:200]) or ctx.inbound.reply_language]
             text = text if line in answer else with_last_line(text, line, begun=ctx.is_sent_in_blocks)
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
         return outbound if text is outbound.text else replace(outbound, text=text)
+
+
+def _has_facts(turn: TurnResult) -> bool:
+    """Return whether a tool of the turn returned a fact; the time of day is none."""
+    return any(fact.source != "clock" for fact in turn.facts)
 
 
 # ── another model answered ──────────────────────────────────────────────────────────────────────────────────

@@ -85,7 +85,7 @@ def _classify(ctx: DeliveryContext, outbound: Outbound) -> ContentClass:
     turn = ctx.turn
     if (turn is not None and TOKEN in turn.tokens) or states_opinion(outbound.text):
         return "opinion"
-    if turn is not None and turn.text != outbound.text and states_opinion(turn.text):
+    if turn is not None and turn.text not in outbound.text and states_opinion(turn.text):
         return "opinion"
     has_figure = _has_market_figure(outbound.facts) or (turn is not None and _has_market_figure(turn.facts))
     return "figure" if has_figure else "neither"

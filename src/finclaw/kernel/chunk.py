@@ -51,6 +51,8 @@ class Usage(Struct, frozen=True):
 
 def read_token_count(value: object) -> int | None:
     """Return a count of tokens as a server reported it, from 0 to 2**53; None for what is not a number."""
+    if type(value) is int and 0 <= value <= _HIGHEST_COUNT:
+        return value
     if isinstance(value, str) and len(value) <= _LONGEST_COUNT and value.isascii() and value.isdigit():
         return min(int(value), _HIGHEST_COUNT)
     if isinstance(value, float) and not isfinite(value):

@@ -39,23 +39,45 @@ _YEARS: Final = re.compile(r"(?:19|20)\d\d(?:\s?[-–~∼]\s?(?:19|20)\d\d)?")
 _ENDING: Final = re.compile(r"(?<=\d)(?=입니|이[고며다었에]|예요|였|정도|가량|배|x(?!\w))")
 """Korean endings and multiples behind a plain number; `find_figures` knows particles only."""
 _SCALE: Final = re.compile(r"(?<=\d)([TB])(?![\w-])")
+_PLAIN_PRICE: Final = re.compile(
+    r"(?<![\w.,:/…-])(\d{1,3}(?:,\d{3})+|\d{1,15})(\.\d{1,10})?(?: USD\b| KRW\b|원(?!\w)|(?<!100)%)"
+)
+"""A price or percentage in its usual form. Most answers without a source begin with one (`cpu_plain`)."""
+_MARKUP: Final = ("`", "~", "://", "[")
 
 
 def has_unsourced_figures(answer: str, conversation: Sequence[Message]) -> bool:
     """Return whether the answer claims a figure that no text in `conversation` but the model's gives."""
     if not any(map(str.isdigit, answer)):
         return False
-    given = [each[:_LONGEST].replace(",", "") for each in islice(_given_texts(conversation), _MOST_TEXTS)]
-    known = set[str]()
+    given = [text[:_LONGEST].replace(",", "") for text in islice(_given_texts(conversation), _MOST_TEXTS)]
+    if _begins_with_unknown_price(answer, given):
+        return True
+    known = {number for number in _find_numbers(answer) if any(_has_number(text, number) for text in given)}
+    if known.issuperset(_find_numbers(answer)):
+        return False
     for sentence in _SENTENCES.split(_FENCE.sub(" ", answer)):  # most often the first figure decides
-        numbers = {_trim(each) for each in _NUMBER.findall(sentence.replace(",", ""))} - known
-        known |= {number for number in numbers if any(_has_number(each, number) for each in given)}
-        if numbers <= known:
+        if known.issuperset(_find_numbers(sentence)):
             continue
         text = _separate_units(_INLINE_CODE.sub(_keep_price, _NO_FIGURES.sub(" ", sentence)))
         if any(_is_claim(figure, text) and not _is_given(figure, text, given) for figure in find_figures(text)):
             return True
     return False
+
+
+def _begins_with_unknown_price(answer: str, given: Sequence[str]) -> bool:
+    """Return whether the first price of a plain text has digits that no given text has, in figures or in words."""
+    if any(mark in answer for mark in _MARKUP):
+        return False
+    price = _PLAIN_PRICE.search(answer)
+    if price is None:
+        return False
+    number = _trim(price[1].replace(",", "") + (price[2] or ""))
+    return not any(number in text or _SCALED.search(text) for text in given)
+
+
+def _find_numbers(text: str) -> set[str]:
+    return {_trim(number) for number in set(_NUMBER.findall(text.replace(",", "")))}
 
 
 def _keep_price(code: re.Match[str]) -> str:
