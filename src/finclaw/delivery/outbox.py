@@ -19,6 +19,7 @@ from finclaw.delivery.split import RESENT_MARK
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown, StoreFailed
+from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.event import Emit, OutboxItemMoved
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, OutboxItem
@@ -110,7 +111,16 @@ class OrderedSender:
                 work = self._work(place)
                 self._tasks[place] = asyncio.create_task(work, name=f"send {place}", context=Context())
 
-    def sends_at_once(self, unit: OutboxItem) -> bool:
+    def plan(
+        self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None, first: int
+    ) -> tuple[OutboxItem, ...]:
+        """Make the items that are to be committed now, numbered from `first` on."""
+        units = self._store.plan(accepted, outbounds, turn_id, first)
+        if units and self._sends_at_once(units[0]):  # then its start needs no commit of its own
+            return (replace(units[0], state="sending"), *units[1:])
+        return units
+
+    def _sends_at_once(self, unit: OutboxItem) -> bool:
         """Nothing is before it and the channel is there: its first try follows its commit."""
         channel = self._channels.get(unit.channel)
         return unit.lane not in self._tasks and channel is not None and channel.connected

@@ -3,31 +3,25 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from functools import partial
-from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from finclaw.agent.tool_results import answer_open_calls
-from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
+from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.approvals.messages import CARDS
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.notice import Notice, notice
-from finclaw.delivery.outbox import OrderedSender, retry_until_committed
+from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.visible import Check, Visible, apply_visibility_checks, make_visible
 from finclaw.errors import BlobRefused, SessionError, StoreFailed, Superseded
-from finclaw.kernel.envelope import Capabilities, Outbound, new_id
-from finclaw.kernel.message import NOTES, Append, Message, Remove, Replace, Source, Text
+from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Finish, JoinedOutcome, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
 from finclaw.kernel.visibility import DraftKind
 from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
-from finclaw.pipeline.live_preview import plan_items, take_button_off, with_media_apart
+from finclaw.pipeline.finish import Finisher, close_conversation, forget_messages, set_final_text
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
@@ -56,9 +50,9 @@ class Deliver:
         checks: Sequence[Check],
         early: EarlyDelivery,
     ) -> None:
-        self._store = store
+        self._put_blob = store.put_blob
         self._ring = ring
-        self._sender = sender
+        self._finisher = Finisher(store, sender, recent, clock)
         self._channels = channels
         self._recent = recent
         self._clock = clock
@@ -68,42 +62,40 @@ class Deliver:
 
     async def answer(self, run: MessageRun, turn: TurnLog, result: TurnResult) -> Outcome:
         """Finish the turn with its reply. After this commit the message is answered, whatever happens next."""
-        inbound, why, last = run.inbound, "", len(turn.answers) - 1
-        sent, heard = turn.sent_text(last), extract_control_tokens(result.text)
-        begun = bool(sent) and result.text.startswith(sent)  # not where a layer has made another text of it
-        seen = turn.seen_text(last) if begun else ""
-        text = heard.clean_content[max(0, len(sent) - heard.start) if begun else 0 :]
-        reply_to = None if turn.has_answered else run.answer_to
+        tokens = extract_control_tokens(result.text)
+        rest = _find_rest(turn, result.text, tokens)
         outbound = Outbound(
-            text=text,
-            reply_to=reply_to,
-            thread=inbound.thread,
+            text=rest.text,
+            reply_to=None if turn.has_answered else run.answer_to,
+            thread=run.inbound.thread,
             attachments=result.files,
             actions=result.buttons,
         )
+        reason = ""
         if result.asked:  # what a person is asked to approve reaches them as it is, past every layer
             card = replace(outbound, text=result.text, kind="notice")
             visible = self._apply_checks(run, card, "notice", is_card=True)
+            text = f"{rest.seen}{visible.text}".strip()
         else:
-            result = _with_tokens(result, heard)
-            visible = await self._prepare(run, outbound, result, begun=begun)
+            result = _with_tokens(result, tokens)
+            visible = await self._prepare(run, outbound, result, begun=rest.is_continued)
             if not visible.parts and _is_wordless(result):
-                which: Notice = "need_input" if heard.needs_input else "wordless"
-                visible, why = self._apply_checks(run, notice(which, inbound), "notice"), "the model said nothing"
-        said, visible = (seen + visible.text).strip(), self._with_action(run, visible) if not result.asked else visible
+                which: Notice = "need_input" if tokens.needs_input else "wordless"
+                visible = self._apply_checks(run, notice(which, run.inbound), "notice")
+                reason = "the model said nothing"
+            text = f"{rest.seen}{visible.text}".strip()
+            visible = self._add_action_line(run, visible)
         if visible.parts or turn.has_answered:
-            if said or visible.text:
-                set_final_text(turn, said or visible.text, self._clock.now())
-            run.reply = visible.parts[0] if visible.parts else outbound
-            outcome = run.end_with("answered", why, reply=(seen + visible.text).strip(), result=result)
+            if text or visible.text:
+                set_final_text(turn, text or visible.text, self._clock.now())
+            run.reply = next(iter(visible.parts), outbound)
+            reply = f"{rest.seen}{visible.text}".strip()
+            outcome = run.end_with("answered", reason, reply=reply, result=result)
         else:
-            tokens = dict.fromkeys((*result.tokens, *visible.tokens))
-            reason = f"the model chose not to answer: {', '.join(tokens) or 'empty answer'}"
-            log.info("nothing is sent: %s; what it said is kept in the conversation", reason)
-            run.journal.skip(reason)
-            outcome = run.end_with("skipped", reason, result=result)
+            outcome = _end_silently(run, result, visible)
         outcome = _with_sources(run, outcome)
-        await self._finish(run, turn, outcome, visible, result.status, in_place=not result.asked)
+        in_place = not result.asked
+        await self._finisher.finish_turn(run, turn, outcome, visible.parts, result.status, in_place=in_place)
         return outcome
 
     async def close(self, run: MessageRun, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
@@ -117,27 +109,40 @@ class Deliver:
             visible = make_visible(run.reply, self._capabilities(run))
         else:
             visible = await self._prepare_notice(run, "command" if outcome.kind == "command" else "notice")
-        outcome = _with_sources(run, outcome)
-        said, visible = visible.text, self._with_action(run, visible)
-        facts = outcome.facts or (() if run.reply is None else run.reply.facts)
-        words = visible.text or None  # as it is seen, not as it was meant
-        outcome = replace(outcome, reply=words, is_markdown=run.has_markdown, facts=facts)
+        text = visible.text
+        visible = self._add_action_line(run, visible)
+        outcome = replace(
+            _with_sources(run, outcome),
+            reply=visible.text or None,  # as it is seen, not as it was meant
+            is_markdown=run.has_markdown,
+            facts=outcome.facts or run.reply_facts,
+        )
         if run.log is None:
-            await self._end(run, outcome, visible)
+            await self._finisher.end_message(run, outcome, visible.parts)
             return outcome
-        if run.undoes or (run.unaffordable and not run.log.items):
-            forget_messages(run.log)
-            run.carry.told = run.carry.told if run.undoes else ()
-        else:
-            words = (_seen_of_last(run.log), said or f"[{outcome.kind}: {outcome.reason}]")
-            close_conversation(run.log, "\n\n".join(filter(None, words)), self._clock.now())
+        self._close_turn(run, run.log, text or f"[{outcome.kind}: {outcome.reason}]")
+        status: TurnStatus = "failed"
+        if outcome.kind == "stopped":
+            status = "aborted"
+        elif run.undoes:
+            status = "completed"
         try:
-            status: TurnStatus = "aborted" if outcome.kind == "stopped" else "completed" if run.undoes else "failed"
-            await self._finish(run, run.log, outcome, visible, status)
+            await self._finisher.finish_turn(run, run.log, outcome, visible.parts, status)
         except Superseded:  # the conversation belongs to somebody else now; the message still needs its end
             self._recent.forget(run.accepted.session)
-            await self._end(run, outcome, visible)
+            await self._finisher.end_message(run, outcome, visible.parts)
         return outcome
+
+    def _close_turn(self, run: MessageRun, turn: TurnLog, ending: str) -> None:
+        """Leave in the conversation what the person saw of the turn, or nothing of one that nobody has read."""
+        if run.undoes:
+            forget_messages(turn)
+        elif run.unaffordable and not turn.items:
+            forget_messages(turn)
+            run.carry.told = ()
+        else:
+            texts = (_find_seen_text(turn), ending)
+            close_conversation(turn, "\n\n".join(filter(None, texts)), self._clock.now())
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
@@ -159,7 +164,9 @@ class Deliver:
         if run.log is not None and result is not None:
             passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed, run.inbound.reply_language)
         visible = await self._apply_checks_with_files(run, passed, kind, begun=begun)
-        most = MOST_PARTS if run.log is None else MOST_PARTS - len(run.log.items)
+        most = MOST_PARTS
+        if run.log is not None:
+            most -= len(run.log.items)
         if len(visible.parts) > most:  # said here, where a notice can still go out as it is
             raise SessionError(f"an answer in {len(visible.parts)} parts is too long to be sent; {most} are possible")
         return visible
@@ -188,7 +195,7 @@ class Deliver:
         if not visible.files:
             return visible
         try:
-            await keep_files(self._store.put_blob, visible.files)
+            await keep_files(self._put_blob, visible.files)
         except (BlobRefused, StoreFailed) as error:
             log.warning("a long block stays in the text, its file cannot be kept: %s", error)
             return self._apply_checks(run, outbound, kind, begun=begun)
@@ -205,117 +212,68 @@ class Deliver:
         file_bytes: int = 0,
     ) -> Visible:
         """`file_bytes`: as in `FormatOptions`."""
-        capabilities, checks = self._capabilities(run), self._checks
+        capabilities = self._capabilities(run)
         options = replace(self._get_options(capabilities), file_bytes=file_bytes)
-        if not checks:
+        if not self._checks:  # then no draft is made
             return make_visible(outbound, capabilities, begun=begun, is_card=is_card, options=options)
         draft = run.make_draft(kind)
         return apply_visibility_checks(
-            outbound, capabilities, checks, draft, begun=begun, is_card=is_card, options=options
+            outbound, capabilities, self._checks, draft, begun=begun, is_card=is_card, options=options
         )
 
-    def _with_action(self, run: MessageRun, visible: Visible) -> Visible:
-        """With the gateway's own line about an approved action before the model's words, past every layer."""
-        line = "" if run.log is None else run.log.told_action
-        if not line:
+    def _add_action_line(self, run: MessageRun, visible: Visible) -> Visible:
+        """Put the gateway's own line about an approved action before the model's words, past every layer."""
+        if run.log is None or not run.log.told_action:
             return visible
-        told = Outbound(text=line, kind="notice", reply_to=run.inbound.answer_to, thread=run.inbound.thread)
-        first = self._apply_checks(run, told, "notice")
+        line = Outbound(
+            text=run.log.told_action, kind="notice", reply_to=run.inbound.answer_to, thread=run.inbound.thread
+        )
+        first = self._apply_checks(run, line, "notice")
         return Visible((*first.parts, *visible.parts), f"{first.text}\n\n{visible.text}".strip(), visible.tokens)
 
     def _capabilities(self, run: MessageRun) -> Capabilities:
         channel = self._channels.get(run.inbound.channel)
-        return Capabilities() if channel is None else channel.capabilities
-
-    # ── the commits ─────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _finish(
-        self,
-        run: MessageRun,
-        turn: TurnLog,
-        outcome: Outcome,
-        visible: Visible,
-        status: TurnStatus,
-        *,
-        in_place: bool = False,
-    ) -> None:
-        """`in_place`: the answer takes the place of its preview, or takes it back where there is none."""
-        left = None if in_place else take_button_off(turn)
-        claim, preview = turn.claim, turn.preview if in_place or left is not None else None
-        if left is not None:
-            visible = replace(visible, parts=(left, *visible.parts))
-        if turn.items and in_place:
-            visible = replace(visible, parts=with_media_apart(visible.parts, has_preview=preview is not None))
-        run.remove_unseen()
-        outcome, joined = run.share_outcome(outcome)
-        units = self._plan(run, visible, claim.turn_id)
-        if preview is not None and units:
-            units = (replace(units[0], edits=preview.id), *units[1:])
-        finish = Finish(
-            turn_id=claim.turn_id,
-            session=claim.session,
-            inbound_id=claim.inbound_id,
-            epoch=claim.epoch,
-            status=status,
-            steps=len(turn.answers),
-            events=turn.unlogged,
-            outcome=outcome,
-            units=units,
-            spend=turn.ledger.unbooked_lines(),
-            context=context_tokens(turn),
-            joined=joined,
-            undoes=run.undoes,
-            asks=status == "waiting_for_human" and run.asks_person,
-            told=run.carry.told,
-        )
-
-        kept = turn.conversation.lasting_messages
-
-        def on_commit() -> None:
-            self._recent.keep(claim.session, claim.version + 1, kept)
-            run.carry.update_copy(run.accepted, self._clock.now(), asks=finish.asks, told=finish.told)
-            self._release_recorded(run, outcome, units, joined)
-
-        async def commit() -> None:
-            await retry_until_committed(lambda: self._store.finish(finish, on_commit), self._clock, "the end of a turn")
-
-        with run.deadline.pause():  # from here on the answer exists; its time cannot run out any more
-            await (commit() if run.sequencer is None else run.sequencer.send_final(commit))
-
-    async def _end(self, run: MessageRun, outcome: Outcome, visible: Visible) -> None:
-        units, (outcome, joined) = self._plan(run, visible, None), run.share_outcome(outcome)
-
-        def on_commit() -> None:
-            run.carry.update_copy(run.accepted, self._clock.now())
-            self._release_recorded(run, outcome, units, joined)
-
-        begun = run.log is not None or run.accepted.attempts > 0
-        end = partial(self._store.end, run.accepted.id, outcome, units, on_commit, _spend(run))
-        commit = partial(end, begun=begun, joined=joined, kept_line=run.carry.kept_line)
-        await retry_until_committed(commit, self._clock, "an outcome")
-
-    def _plan(self, run: MessageRun, visible: Visible, turn_id: str | None) -> tuple[OutboxItem, ...]:
-        first = run.accepted.items if run.log is None else len(run.log.items)
-        return plan_items(self._store, self._sender, run.accepted, visible.parts, turn_id, first)
-
-    def _release_recorded(
-        self, run: MessageRun, outcome: Outcome, units: tuple[OutboxItem, ...], joined: tuple[JoinedOutcome, ...]
-    ) -> None:
-        """One step: the answer is on its way before the next message of the session may begin."""
-        run.recorded = outcome
-        self._sender.enqueue(units)
-        if run.steering is not None:
-            run.steering.settle(joined)
-        run.leave()
+        if channel is None:
+            return Capabilities()
+        return channel.capabilities
 
 
-def _seen_of_last(turn: TurnLog) -> str:
-    """What was seen of the answer that the turn did not get through with."""
-    last = turn.answers[-1] if turn.answers else None
-    finished = "" if last is None or last.tool_calls else turn.seen_text(len(turn.answers) - 1)
-    seen = turn.previewed
-    previewed = seen.text if seen is not None and seen.answer == len(turn.answers) else ""
-    return turn.seen_text(len(turn.answers)) or finished or previewed
+class _Rest(NamedTuple):
+    """The part of an answer that was not delivered while its turn ran."""
+
+    text: str
+    seen: str
+    """What was delivered before it, as the person saw it."""
+    is_continued: bool
+
+
+def _find_rest(turn: TurnLog, text: str, tokens: ExtractedTokens) -> _Rest:
+    last = len(turn.answers) - 1
+    sent = turn.sent_text(last)
+    if not sent or not text.startswith(sent):  # nothing was sent, or a layer has made another text of it
+        return _Rest(tokens.clean_content, "", is_continued=False)
+    rest = tokens.clean_content[max(0, len(sent) - tokens.start) :]
+    return _Rest(rest, turn.seen_text(last), is_continued=True)
+
+
+def _end_silently(run: MessageRun, result: TurnResult, visible: Visible) -> Outcome:
+    tokens = dict.fromkeys((*result.tokens, *visible.tokens))
+    reason = f"the model chose not to answer: {', '.join(tokens) or 'empty answer'}"
+    log.info("nothing is sent: %s; what it said is kept in the conversation", reason)
+    run.journal.skip(reason)
+    return run.end_with("skipped", reason, result=result)
+
+
+def _find_seen_text(turn: TurnLog) -> str:
+    """Return the part of the unfinished answer that was already delivered."""
+    current = len(turn.answers)
+    seen = turn.seen_text(current)
+    if not seen and turn.answers and not turn.answers[-1].tool_calls:
+        seen = turn.seen_text(current - 1)
+    preview = turn.previewed
+    if not seen and preview is not None and preview.answer == current:
+        seen = preview.text
+    return seen
 
 
 def _is_wordless(result: TurnResult) -> bool:
@@ -330,8 +288,9 @@ def _with_tokens(result: TurnResult, heard: ExtractedTokens) -> TurnResult:
         return result
     if heard.needs_quote:
         log.info("the model wants a quote beside its answer; quotes are not attached")
-    waits = heard.needs_input and result.status in ("completed", "max_steps")
-    status: TurnStatus = "waiting_for_human" if waits else result.status
+    status = result.status
+    if heard.needs_input and status in ("completed", "max_steps"):
+        status = "waiting_for_human"
     return replace(result, text=heard.clean_content, tokens=heard.tokens, status=status)
 
 
@@ -340,66 +299,3 @@ def _with_sources(run: MessageRun, outcome: Outcome) -> Outcome:
     if run.log is None or not run.accepted.inbound.is_internal:
         return outcome
     return replace(outcome, sources=sources_met(run.log.conversation, run.accepted.inbound))
-
-
-def _spend(run: MessageRun) -> tuple[Spend, ...]:
-    """Also of a turn that failed, was stopped or was superseded: it was paid for."""
-    return () if run.log is None else run.log.ledger.unbooked_lines()
-
-
-def set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
-    """Make `text` the turn's last words: what layers or the gate changed is changed in the conversation too."""
-    answer = _last_answer(turn)
-    if answer is None or answer.tool_calls:
-        turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
-    elif answer.text != text:
-        kept = tuple(block for block in answer.blocks if not isinstance(block, Text))
-        said, notes = _split_notes(text, answer.text)
-        metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, said)}
-        if notes:
-            metadata[NOTES] = notes
-        turn.push(Replace(answer.id, replace(answer, blocks=(*kept, Text(said)), metadata=metadata)))
-
-
-def _split_notes(text: str, written: str) -> tuple[str, str]:
-    """The answer, and the notes at its end: as many lines in brackets as the model has not written itself.
-
-    A model that reads them in its own messages repeats them.
-    """
-    said = text.rstrip()
-    for _ in range(_count_last_brackets(text) - _count_last_brackets(written)):
-        said = said.rpartition("\n")[0].rstrip()
-    return (said, text[len(said) :]) if said and said != text.rstrip() else (text, "")
-
-
-def _count_last_brackets(text: str) -> int:
-    lines = reversed([line for line in text.split("\n") if line.strip()])
-    return sum(1 for _ in takewhile(lambda line: line.startswith("(") and line.rstrip().endswith(")"), lines))
-
-
-def _last_answer(turn: TurnLog) -> Message | None:
-    """What the model said last, as it stands now: a layer may have replaced it, removed it or said more behind it."""
-    if not turn.answers:
-        return None
-    name = turn.answers[-1].id
-    for event in turn.conversation.events:
-        if isinstance(event, Replace) and event.target == name:
-            name = event.message.id
-    return next((each for each in reversed(turn.conversation.next_messages) if each.id == name), None)
-
-
-def _text_for_replay(written: str, seen: str) -> str | int:
-    """What the model itself wrote, for a replay: its text, or its length where the person saw it with more behind."""
-    return len(written) if seen.startswith(written) else written
-
-
-def forget_messages(turn: TurnLog) -> None:
-    """Leave nothing of a turn in the conversation: what no model could be asked must not make the next call dearer."""
-    for message in tuple(turn.messages):
-        turn.push(Remove(message.id))
-
-
-def close_conversation(turn: TurnLog, text: str, now: datetime) -> None:
-    """End a turn that did not get through: every call gets a true result, the person's last sight is the last word."""
-    answer_open_calls(turn, now)
-    set_final_text(turn, text, now)

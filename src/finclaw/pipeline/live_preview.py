@@ -36,21 +36,6 @@ PreparePreview = Callable[[str], Awaitable[Outbound | None]]
 """The words as a person may see them now. None: nothing more may be shown before the end."""
 
 
-def plan_items(
-    store: Outbox,
-    sender: OrderedSender,
-    accepted: Accepted,
-    outbounds: Sequence[Outbound],
-    turn_id: str | None,
-    first: int,
-) -> tuple[OutboxItem, ...]:
-    """Items that are to be committed now, numbered from `first` on."""
-    units = store.plan(accepted, outbounds, turn_id, first)
-    if units and sender.sends_at_once(units[0]):  # then its start needs no commit of its own
-        return (replace(units[0], state="sending"), *units[1:])
-    return units
-
-
 class TurnItems:
     """The items that one running turn appends to the outbox."""
 
@@ -81,7 +66,7 @@ class TurnItems:
     ) -> tuple[OutboxItem, ...]:
         """Append these as items; `mark` says what is special about each. Who is cancelled waits for the commit."""
         turn_id, first = self._turn.claim.turn_id, len(self._turn.items)
-        units = plan_items(self._store, self._sender, self._accepted, outbounds, turn_id, first)
+        units = self._sender.plan(self._accepted, outbounds, turn_id, first)
         items = tuple(mark(unit, place) for place, unit in enumerate(units))
 
         def on_commit(written: tuple[OutboxItem, ...]) -> None:
@@ -236,26 +221,3 @@ class LivePreview:
             await asyncio.wait([self._task])
             if not self._task.cancelled():
                 self._task.result()
-
-
-def take_button_off(turn: TurnLog) -> Outbound | None:
-    """What a preview shows, without the button that stops it, for a turn that ends without an answer in its place.
-
-    None: there is no preview, or it has no button. It is the gateway's own word, which no stop withdraws.
-    """
-    shown = turn.shown_preview
-    if shown is None or not shown.actions or turn.preview is None:
-        return None
-    return replace(shown, actions=(), kind="notice")
-
-
-def with_media_apart(parts: tuple[Outbound, ...], *, has_preview: bool) -> tuple[Outbound, ...]:
-    """Behind what was shown early, files come by themselves: the text goes first. A preview cannot become a file."""
-    apart: list[Outbound] = [] if parts or not has_preview else [Outbound(text="")]
-    for part in parts:
-        if part.attachments and (part.text or (has_preview and not apart)):
-            text = replace(part, attachments=(), actions=(), embeds=())
-            apart += (text, replace(part, text="", rendered=None, plain=None, reply_to=None))
-        else:
-            apart.append(part)
-    return tuple(apart)

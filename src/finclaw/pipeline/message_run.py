@@ -13,6 +13,7 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.reply_sequencer import ReplySequencer
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Remove
 from finclaw.kernel.record import Accepted, JoinedOutcome, StopMark
 from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
@@ -285,6 +286,11 @@ class MessageRun(MessageContext):
         return ctx
 
     @property
+    def reply_facts(self) -> tuple[Fact, ...]:
+        """The facts of what the sender is told without an answer."""
+        return () if self.reply is None else self.reply.facts
+
+    @property
     def has_markdown(self) -> bool:
         """Whether the reply is Markdown."""
         return self.reply is not None and self.reply.kind != "notice"
@@ -317,13 +323,12 @@ class MessageRun(MessageContext):
     def make_draft(self, kind: DraftKind, text: str = "") -> Draft:
         """What visibility checks are told about words of this run."""
         results = () if self.log is None else self.log.results
-        told = () if self.reply is None else self.reply.facts
         return Draft(
             text=text,
             kind=kind,
             language=self.inbound.reply_language,
             question=self.inbound.text,
-            facts=(*told, *(fact for result in results for fact in result.facts)),
+            facts=(*self.reply_facts, *(fact for result in results for fact in result.facts)),
             context=() if self.log is None else self.log.conversation.lasting_messages,
         )
 
