@@ -13,12 +13,11 @@ from msgspec.structs import replace
 
 from finclaw.cancellation import asked_to_stop
 from finclaw.context_fields import ContextField
-from finclaw.kernel.context import Context, QueueAdmission
+from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
-from finclaw.kernel.message import Message
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Accepted, Claim
+from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import MessageContext
 from finclaw.kernel.store_port import BlobStore
 from finclaw.kernel.turn_options import TurnOptions
@@ -73,19 +72,6 @@ class Contexts:
             accepted_at=accepted.accepted_at,
             wishes=(limits and limits.wishes) or message.inbound.wishes or TurnOptions(),
         )
-
-
-def complete_context(
-    context: Context, claim: Claim, transcript: Sequence[Message], wishes: TurnOptions, admission: QueueAdmission
-) -> Context:
-    """The context as it is now that its turn has come."""
-    return replace(
-        context,
-        transcript=transcript,
-        session_started_at=claim.session_started_at,
-        wishes=wishes,
-        admission=admission,
-    )
 
 
 class ContextFieldProviders:

@@ -23,16 +23,16 @@ from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
 from finclaw.ids import new_id
 from finclaw.kernel.context import Context, QueueAdmission, current_turn
-from finclaw.kernel.envelope import Inbound, Limits
+from finclaw.kernel.envelope import Inbound, Limits, PoolName
 from finclaw.kernel.event import QueueChanged
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.store_port import ConversationStore, Store
+from finclaw.kernel.store_port import Store
 from finclaw.kernel.turn_options import NO_OPTIONS, OPTIONS, QueueMode, TurnOptions
 from finclaw.pipeline.attachments import show_attachments
-from finclaw.pipeline.context import ContextFieldProviders, complete_context
+from finclaw.pipeline.context import ContextFieldProviders
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import LEFT_OUT, MessageRun
 from finclaw.pipeline.persons import PersonDirectory
@@ -40,6 +40,7 @@ from finclaw.sessions.carried_over import KeptOptions, LeftOut, pack_line
 from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.settings import SessionSettings
+from finclaw.sessions.steering import JoinOffer
 from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
 from finclaw.taint.sources import SOURCES, describe_author, sources_of
 from finclaw.tools.control_tokens import neutralize_control_tokens
@@ -78,46 +79,46 @@ class Dispatch:
         self._providers = ContextFieldProviders(fields, clock)
 
     def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
-        """For a message that would not have to wait for a seat."""
+        """Return the claim that is committed with the acceptance; None for a message that might have to wait."""
         if not self._pools.has_room("main") or self._waiting.may_pause(inbound):
             return None
         if self._opening.may_be_idle(session):
             return None
-        kept = self._opening.find_copy(session)
-        return ClaimOnAccept(None if kept is None else kept[0], self._reserve_for(inbound))
+        version, _ = self._opening.find_copy(session)
+        return ClaimOnAccept(version, self._reserve_for(inbound))
 
     async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
-        accepted = run.accepted
+        """Wait for the lane and a seat, claim the turn, and complete the context as it is now."""
         with run.deadline.pause():
             async with run.isolation.released():
                 admission = await self._wait_in_lane(run)
-            limits = run.accepted.inbound.limits or Limits()
-            person = self._persons.find(run.inbound).id if limits.pool == "main" else ""
-            if wait := self._pools.find_wait(limits.pool, person):
-                before = self._pools.waiting(limits.pool)
-                run.emit(QueueChanged(change="waiting", position=before, waits_for=wait, **run.ids))
-            run.seat = await self._pools.enter(limits.pool, accepted.session, person)
-            is_renewed = await self._opening.renew_if_idle(accepted)
+            pool = await self._take_seat(run)
+            is_renewed = await self._opening.renew_if_idle(run.accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")
             joined = await self._begin_steering(run, log, admission.mode)
         if is_renewed:
             log.told_action = renewal_line(run.inbound.reply_language)
-        admission = replace(admission, joined=joined, running=self._pools.running(limits.pool))
+        admission = replace(admission, joined=joined, running=self._pools.running(pool))
         run.journal.note(_describe_admission(admission))
-        wishes, transcript = _recorded_options(log), log.conversation.base_messages
-        completed = complete_context(context, log.claim, transcript, wishes, admission)
-        return AdmittedTurn(await self._providers.fill(completed), log)
+        context = replace(
+            context,
+            transcript=log.conversation.base_messages,
+            session_started_at=log.claim.session_started_at,
+            wishes=_recorded_options(log),
+            admission=admission,
+        )
+        return AdmittedTurn(await self._providers.fill(context), log)
 
     async def _wait_in_lane(self, run: MessageRun) -> QueueAdmission:
-        """Returns when its own turn may begin. Raises Halt when another's has answered it, or when it was left out."""
-        accepted, run.carry.copy = run.accepted, self._waiting.carried_over
-        copy = self._opening.find_copy(accepted.session)
-        known = KnownSession(self._opening.find_options(accepted.session), () if copy is None else copy[1])
+        """Return when its own turn may begin. Raises Halt when another's has answered it, or when it was left out."""
+        accepted = run.accepted
+        run.carry.copy = self._waiting.carried_over
+        _, messages = self._opening.find_copy(accepted.session)
         message = WaitingMessage(
             accepted=accepted,
             inbound=run.inbound,
-            known=known,
-            make_words=lambda: self._input(run),
+            known=KnownSession(self._opening.find_options(accepted.session), messages),
+            make_words=lambda: self._make_input(run),
             emit=run.emit,
             ids=run.ids,
         )
@@ -127,69 +128,87 @@ class Dispatch:
             run.recorded = await self._find_joined_outcome(accepted)
             raise
         if end.left_out is not None:
-            told = None if end.left_out.is_told else notice("left_out", run.inbound)
-            if (line := end.left_out.kept_line) is not None:
-                run.carry.kept_line = pack_line(line, sources_of(end.left_out.words))
-            raise Halt("skip", end.left_out.drop_reason, outcome="dropped", reply=told)
+            raise _leave_out(run, end.left_out)
         joined = end.joined or await self._find_joined_outcome(accepted)
         if joined is not None:
             run.recorded = joined
             raise skip(joined.reason)
-        run.carry.told = (end.answers,) if end.answers else ()
+        if end.answers:
+            run.carry.told = (end.answers,)
         return end.admission
 
+    async def _take_seat(self, run: MessageRun) -> PoolName:
+        """Wait for a seat in the pool of the turn; only where people wait does a person's share of the seats count."""
+        limits = run.accepted.inbound.limits or Limits()
+        person = ""
+        if limits.pool == "main":
+            person = self._persons.find(run.inbound).id
+        waits_for = self._pools.find_wait(limits.pool, person)
+        if waits_for:
+            before = self._pools.waiting(limits.pool)
+            run.emit(QueueChanged(change="waiting", position=before, waits_for=waits_for, **run.ids))
+        run.seat = await self._pools.enter(limits.pool, run.accepted.session, person)
+        return limits.pool
+
     async def _find_joined_outcome(self, accepted: Accepted) -> Outcome | None:
-        """Of a message that had joined a turn which a crash has left: its outcome, if that turn ends with it.
+        """Return the outcome of a message that had joined a turn which a crash has left, if that turn ends with it.
 
         As long as that turn has the message it decides, also where the message is stopped.
         """
-        record = None if accepted.joined_to is None else await self._store.find(accepted.id)
+        if accepted.joined_to is None:
+            return None
+        record = await self._store.find(accepted.id)
         if record is not None and record.state == "joined":
             await self._waiting.wait_for_turn(accepted)
             record = await self._store.find(accepted.id)
-        return None if record is None else record.outcome
+        if record is None:
+            return None
+        return record.outcome
 
     async def _begin_steering(self, run: MessageRun, log: TurnLog, mode: QueueMode) -> tuple[str, ...]:
-        """Let messages join the turn, and those at once that share it from its start on. Gives their ids."""
-        if (newer := self._waiting.find_interrupter(run.accepted)) is not None:
+        """Let messages join the turn, and those at once that share it from its start on. Return their ids."""
+        newer = self._waiting.find_interrupter(run.accepted)
+        if newer is not None:
             raise Halt("skip", PASSED_OVER + newer.id, outcome="stopped")
         self._add_left_out(run, log)
         if log.claim.resumed:
             return ()
-        log.steering = run.steering = steering = self._waiting.steer(run.accepted, mode, log.join, run.emit, run.ids)
+        steering = self._waiting.steer(run.accepted, mode, log.join, run.emit, run.ids)
+        log.steering = run.steering = steering
         if log.answers:
             return ()
         await steering.take(0)
-        return tuple([each.id for each in steering.joined_at_start])
+        return tuple([message.id for message in steering.joined_at_start])
 
     def _add_left_out(self, run: MessageRun, log: TurnLog) -> None:
-        """What is kept of the sender's messages that were left out, behind their own words of this turn.
+        """Add what is kept of the sender's messages that were left out, behind their own words of this turn.
 
         A turn that was in a crash may have been told already, of those that were left out by then.
         """
-        kept = self._waiting.carried_over.find_left_out(run.accepted)
-        if kept is None:
+        left_out = self._waiting.carried_over.find_left_out(run.accepted)
+        if left_out is None:
             return
-        before = next((each.metadata[LEFT_OUT] for each in log.messages if LEFT_OUT in each.metadata), 0)
-        if not before and log.answers:
-            return
-        if not before:
-            log.push(Append(left_out_note(kept, log.messages[0], self._clock.now())))
-        run.carry.told += tuple(kept.ids[: before or None])
+        told = next((message.metadata[LEFT_OUT] for message in log.messages if LEFT_OUT in message.metadata), None)
+        if told is None:
+            if log.answers:
+                return
+            log.push(Append(left_out_note(left_out, log.messages[0], self._clock.now())))
+        run.carry.told += tuple(left_out.ids[:told])
 
     async def claim(self, run: MessageRun, *, reserve: bool = False) -> TurnLog:
-        """From here on the turn is ours to end: begun with the input, or as far as its log says it had come.
+        """Claim the turn, which is then ours to end: begun with the input, or as far as its log says it had come.
 
         `reserve`: a model call follows.
         """
-        run.carry.copy, since = self._waiting.carried_over, new_id()
-        first = Append(self._input(run))
-        if (claim := run.accepted.claim) is not None:  # it came with the acceptance
+        run.carry.copy = self._waiting.carried_over
+        since = new_id()
+        first = Append(self._make_input(run))
+        claim = run.accepted.claim
+        if claim is not None:  # it came with the acceptance
             self._begin(run, claim, await self._opening.read_base(claim), since)
         else:
-            claim = await self._claim(
-                run, first, since, self._reserve(run.inbound, self._persons.find(run.inbound).id) if reserve else None
-            )
+            reservation = self._reserve_for(run.inbound) if reserve else None
+            claim = await self._claim(run, first, since, reservation)
         crash_point("claim:after_commit")
         if run.log is None:
             raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
@@ -203,28 +222,35 @@ class Dispatch:
         return self._reserve(inbound, self._persons.find(inbound).id)
 
     async def _claim(self, run: MessageRun, first: Append, since: str, reserve: Reserve | None) -> Claim:
-        kept = self._opening.find_copy(run.accepted.session)
+        version, messages = self._opening.find_copy(run.accepted.session)
 
         def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
-            base = claim.base if claim.base is not None or kept is None else kept[1]
-            self._begin(run, claim, base or (), since)
+            base = messages if claim.base is None else claim.base
+            self._begin(run, claim, base, since)
 
-        return await self._store.claim(run.accepted, [first], kept[0] if kept else None, begin, reserve)
+        return await self._store.claim(run.accepted, [first], version, begin, reserve)
 
     def _begin(self, run: MessageRun, claim: Claim, base: Sequence[Message], since: str) -> None:
-        emit, ids = run.emit, run.ids  # not the run: it will know the conversation, and neither would ever go
+        emit = run.emit  # not the run: it will know the conversation, and neither would ever go
+        ids = run.ids
         ids["turn_id"] = claim.turn_id
         conversation = Conversation(base, claim.events, lambda event: emit(replace(event, **ids)), since)
         run.log = TurnLog(self._store, claim, conversation, Payer(ids["agent"], self._persons.find(run.inbound).id))
 
-    def _choose_options(self, run: MessageRun) -> TurnOptions:
-        """Those of the message, and where it leaves something open, those of its session."""
+    def _make_input(self, run: MessageRun) -> Message:
+        """Return the message for the conversation, with its own options, else those of its session."""
         inbound = run.inbound
-        own = (inbound.limits and inbound.limits.wishes) or inbound.wishes or NO_OPTIONS
-        return own.fill_from(self._opening.find_options(run.accepted.session))
+        options = (inbound.limits and inbound.limits.wishes) or inbound.wishes or NO_OPTIONS
+        options = options.fill_from(self._opening.find_options(run.accepted.session))
+        return input_message(inbound, run.accepted.inbound, options, self._clock.now())
 
-    def _input(self, run: MessageRun) -> Message:
-        return input_message(run.inbound, run.accepted.inbound, self._choose_options(run), self._clock.now())
+
+def _leave_out(run: MessageRun, left_out: JoinOffer) -> Halt:
+    """Return the end of a message that was left out of a full queue; its sender's next turn is told what is kept."""
+    if left_out.kept_line is not None:
+        run.carry.kept_line = pack_line(left_out.kept_line, sources_of(left_out.words))
+    reply = None if left_out.is_told else notice("left_out", run.inbound)
+    return Halt("skip", left_out.drop_reason, outcome="dropped", reply=reply)
 
 
 def input_message(inbound: Inbound, accepted: Inbound, options: TurnOptions, now: datetime) -> Message:
@@ -247,17 +273,23 @@ def left_out_note(kept: LeftOut, turn_input: Message, now: datetime) -> Message:
 
 
 def _describe_admission(admission: QueueAdmission) -> str:
-    """For the trace; empty for a message that found nobody else there."""
-    waited = f"{admission.mode} by {admission.origin}, {admission.position} before it" if admission.position else ""
-    stopped = f"stopped the turn of {admission.interrupted}" if admission.interrupted else ""
-    load = f"{admission.running} turns running" if admission.running > 1 else ""
-    return ", ".join(filter(None, (waited, stopped, load)))
+    """Describe the admission for the trace; empty for a message that found nobody else there."""
+    parts: list[str] = []
+    if admission.position:
+        parts.append(f"{admission.mode} by {admission.origin}, {admission.position} before it")
+    if admission.interrupted:
+        parts.append(f"stopped the turn of {admission.interrupted}")
+    if admission.running > 1:
+        parts.append(f"{admission.running} turns running")
+    return ", ".join(parts)
 
 
 def _recorded_options(log: TurnLog) -> TurnOptions:
-    """As the turn began with them: what was set since holds for the turns behind it."""
+    """Return the options that the turn began with: what was set since holds for the turns behind it."""
     recorded = log.messages[0].metadata.get(OPTIONS)
-    return NO_OPTIONS if recorded is None else convert(recorded, TurnOptions)
+    if recorded is None:
+        return NO_OPTIONS
+    return convert(recorded, TurnOptions)
 
 
 def _source(inbound: Inbound, accepted: Inbound) -> Source:
@@ -270,7 +302,9 @@ def _source(inbound: Inbound, accepted: Inbound) -> Source:
 def _metadata(inbound: Inbound, accepted: Inbound, options: TurnOptions) -> dict[str, Any]:
     """Return its author, and the options that were set, for the trace and for a turn that is resumed."""
     author = describe_author(inbound, accepted)
-    return author if options == NO_OPTIONS else {OPTIONS: to_builtins(options), **author}
+    if options == NO_OPTIONS:
+        return author
+    return {OPTIONS: to_builtins(options), **author}
 
 
 class SessionOpening:
@@ -278,60 +312,60 @@ class SessionOpening:
 
     def __init__(
         self,
-        store: ConversationStore,
+        store: Store,
         recent: RecentConversations,
         clock: Clock,
         settings: SessionSettings | None = None,
         options: KeptOptions | None = None,
     ) -> None:
-        """`options`: what people have set for their sessions; None: nobody has."""
-        self._options = options
-        settings = settings or SessionSettings()
         self._store = store
         self._recent = recent
         self._clock = clock
-        self._idle_limit = settings.idle_limit
+        self._idle_limit = (settings or SessionSettings()).idle_limit
+        self._options = options or KeptOptions(store)
 
     def find_options(self, session: str) -> TurnOptions:
-        """What somebody has set for the session, such as a model or a queue mode."""
-        return NO_OPTIONS if self._options is None else self._options.find(session)
+        """Return what somebody has set for the session, such as a model or a queue mode."""
+        return self._options.find(session)
 
-    def find_copy(self, session: str) -> tuple[int, Sequence[Message]] | None:
-        """Our copy of the conversation and its version. The store knows whether it is current."""
-        return self._recent.get(session)
+    def find_copy(self, session: str) -> tuple[int | None, Sequence[Message]]:
+        """Return the version of our copy of the conversation, None without one. The store knows if it is current."""
+        return self._recent.get(session) or (None, ())
 
     def may_be_idle(self, session: str) -> bool:
         """Whether it may have to be renewed before its next turn is claimed."""
         if self._idle_limit is None:
             return False
-        copy = self.find_copy(session)
-        return copy is None or self._is_idle(copy[1], self._clock.now())
+        version, messages = self.find_copy(session)
+        return version is None or self._is_idle(messages, self._clock.now())
 
     async def renew_if_idle(self, accepted: Accepted) -> bool:
-        """Start a conversation anew in which nothing was said for long before a person wrote this message.
+        """Reset a conversation in which nothing was said for long before a person wrote this message.
 
-        Gives whether it did, so that they can be told.
-
-        By the time of acceptance: a turn that a crash left finds the conversation as it had found it.
+        Return whether it did, so that they can be told. The time of acceptance counts: a turn that a crash left finds
+        the conversation as it had found it.
         """
         if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
             return False
-        copy = self.find_copy(accepted.session)
-        messages = await self._store.messages(accepted.session) if copy is None else copy[1]
-        if is_idle := self._is_idle(messages, accepted.accepted_at):
-            log.info("the session was idle, and starts anew")
-            await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
-            if self._options is not None:
-                self._options.drop(accepted.session)
-        return is_idle
+        version, messages = self.find_copy(accepted.session)
+        if version is None:
+            messages = await self._store.messages(accepted.session)
+        if not self._is_idle(messages, accepted.accepted_at):
+            return False
+        log.info("the session was idle, and starts anew")
+        await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
+        self._options.drop(accepted.session)
+        return True
 
     def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
         limit = self._idle_limit
         return limit is not None and len(messages) > 0 and now - messages[-1].created_at > limit
 
     async def read_base(self, claim: Claim) -> Sequence[Message]:
-        """What was said before a turn with a head start. Our copy may have had to go since."""
+        """Return what was said before a turn that was claimed on accept. Our copy may have had to go since."""
         if claim.base is not None:
             return claim.base
-        version, messages = self.find_copy(claim.session) or (None, ())
-        return messages if version == claim.version else await self._store.messages(claim.session)
+        version, messages = self.find_copy(claim.session)
+        if version == claim.version:
+            return messages
+        return await self._store.messages(claim.session)

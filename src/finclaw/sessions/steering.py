@@ -96,6 +96,8 @@ class JoinOffer:
         """Why it was left out of a line that was full; empty: it was not."""
         self.kept_line: str | None = None
         """What is kept of one that was left out, where something is."""
+        self.interrupted = ""
+        """The id of the message whose turn it has stopped."""
         self.is_told = False
         """Of one that was left out: its sender hears of it by another."""
         self.ended: UncancellableFuture[Outcome | None] = UncancellableFuture(loop=asyncio.get_running_loop())

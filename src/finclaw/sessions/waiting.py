@@ -99,35 +99,27 @@ class LaneWaiting:
         self._mode: QueueMode = settings.mode
         self._channel_modes = channel_modes or {}
         self._stop = stop
-        self._debounce = debounce
+        self._debounce = debounce or Debounce(clock, lambda _: 0)
         self._overflow = Overflow(settings.cap, settings.drop)
 
     async def wait(self, message: WaitingMessage) -> WaitResult:
-        """Returns when the message's own turn may begin, or need not."""
-        accepted, interrupted = message.accepted, ""
-        if self._debounce is not None:
-            self._debounce.arrive(accepted)
+        """Return when the message's own turn may begin, or need not."""
+        accepted = message.accepted
+        self._debounce.arrive(accepted)
         lane = self._lanes.find(accepted.session)
-        position = 0 if lane is None else lane.position(accepted.ticket)
+        position = self._lanes.position(accepted.session, accepted.ticket)
         answers = self.carried_over.take_answer(accepted)
         chosen = ANSWERS if answers else self._choose(message, lane, position)
+        interrupted = ""
         if lane is not None and position:
-            if accepted.claim is None and not accepted.left and not accepted.inbound.unasked:
+            if _may_join_others(accepted):
                 offer = JoinOffer(accepted, message.make_words(), chosen, message.inbound.wishes)
-                if not self._enter_line(lane, offer):
-                    return self._leave_out(message, offer)
-                event = QueueChanged(change="waiting", position=position, waits_for="turn", **message.ids)
-                message.emit(replace(event, mode=offer.mode, origin=chosen.origin))
-                self._pass_own(lane, offer)
-                interrupted = self._interrupt(lane, offer) if offer.mode == "interrupt" else ""
-                outcome = await _wait_or_join(lane, offer)
-                if offer.drop_reason:
-                    return self._leave_out(message, offer)
-                if outcome is not None:
-                    return WaitResult(joined=outcome)
+                end = await self._wait_with_offer(message, lane, offer, position)
+                if end is not None:
+                    return end
+                interrupted = offer.interrupted
             await self.wait_for_turn(accepted)
-        if self._debounce is not None:
-            await self._debounce.gather(accepted)
+        await self._debounce.gather(accepted)
         admission = QueueAdmission(
             mode=chosen.mode,
             origin=chosen.origin,
@@ -137,41 +129,64 @@ class LaneWaiting:
         )
         return WaitResult(admission=admission, answers=answers)
 
+    async def _wait_with_offer(
+        self, message: WaitingMessage, lane: Lane, offer: JoinOffer, position: int
+    ) -> WaitResult | None:
+        """Wait in a busy lane, as the mode says. None: the message has to have a turn of its own."""
+        if not self._enter_line(lane, offer):
+            return self._leave_out(message, offer)
+        event = QueueChanged(change="waiting", position=position, waits_for="turn", **message.ids)
+        message.emit(replace(event, mode=offer.mode, origin=offer.chosen.origin))
+        self._pass_own(lane, offer)
+        if offer.mode == "interrupt":
+            offer.interrupted = self._interrupt(lane, offer)
+        outcome = await _wait_or_join(lane, offer)
+        if offer.drop_reason:
+            return self._leave_out(message, offer)
+        if outcome is not None:
+            return WaitResult(joined=outcome)
+        return None
+
     async def wait_for_turn(self, accepted: Accepted) -> None:
         """Wait until those before it have left its lane, and for nothing else."""
         await self._lanes.turn_of(accepted.session, accepted.ticket)
 
     def may_pause(self, inbound: Inbound) -> bool:
         """Whether a message waits for more of its sender before it is taken up."""
-        return self._debounce is not None and self._debounce.is_wanted(inbound)
-
-    def _are_one(self, one: Accepted, other: Accepted) -> bool:
-        return self._debounce is not None and self._debounce.are_one(one, other)
+        return self._debounce.is_wanted(inbound)
 
     def _choose(self, message: WaitingMessage, lane: Lane | None, position: int) -> ChosenMode:
-        inbound, known = message.inbound, message.known
-        own = None if inbound.wishes is None else inbound.wishes.queue
-        said: dict[ModeOrigin, QueueMode | None] = {"message": own, "session": known.options.queue}
-        said["channel"] = self._channel_modes.get(inbound.channel)
-        said["settings"] = self._mode
+        inbound = message.inbound
+        messages = message.known.messages
+        waiting = 0
+        if lane is not None and position:
+            waiting = len(lane.waiting())
+        requested: dict[ModeOrigin, QueueMode | None] = {
+            "message": inbound.wishes and inbound.wishes.queue,
+            "session": message.known.options.queue,
+            "channel": self._channel_modes.get(inbound.channel),
+            "settings": self._mode,
+        }
         moment = SessionMoment(
-            has_conversation=bool(position or known.messages),
+            has_conversation=bool(position or messages),
             is_running=position > 0,
-            idle_s=_seconds_since(known.messages, self._clock.now()),
-            waiting=0 if lane is None or not position else len(lane.waiting()),
+            idle_s=_seconds_since(messages, self._clock.now()),
+            waiting=waiting,
             is_direct=inbound.chat_type == "direct",
         )
-        return choose_mode(said, moment)
+        return choose_mode(requested, moment)
 
     # ── a line that is full ─────────────────────────────────────────────────────────────────────────────────
 
     def _enter_line(self, lane: Lane, offer: JoinOffer) -> bool:
         """False: the line is full, and this one is left out. An answer to a question never is."""
-        waiting = [each for each in lane.waiting() if not each.is_answer]
-        out = None if offer.is_answer else self._overflow.make_room(offer.accepted.session, waiting, offer)
-        if out is not None:
+        if offer.is_answer:
+            return True
+        waiting = [other for other in lane.waiting() if not other.is_answer]
+        dropped = self._overflow.make_room(offer.accepted.session, waiting, offer)
+        if dropped is not None:
             lane.wake()
-        return out is not offer
+        return dropped is not offer
 
     @staticmethod
     def _leave_out(message: WaitingMessage, offer: JoinOffer) -> WaitResult:
@@ -195,11 +210,14 @@ class LaneWaiting:
 
     def _interrupt(self, lane: Lane, offer: JoinOffer) -> str:
         """Stop the turn that runs, if it is the sender's own. Gives the id of its message."""
-        later, running = offer.accepted, lane.first
+        running = lane.first
         if running is None or running.inbound.unasked or self._stop is None:
             return ""
-        own = is_same_person_and_place(running.inbound, later.inbound)
-        return running.id if own and self._stop(running.id, INTERRUPTED + later.id) else ""
+        if not is_same_person_and_place(running.inbound, offer.accepted.inbound):
+            return ""
+        if not self._stop(running.id, INTERRUPTED + offer.accepted.id):
+            return ""
+        return running.id
 
     def find_interrupter(self, accepted: Accepted) -> Accepted | None:
         """A newer message of the same sender that waits to interrupt the turn of this one, which has just begun."""
@@ -208,7 +226,7 @@ class LaneWaiting:
             return None
         for offer in lane.waiting():
             own = is_same_person_and_place(offer.accepted.inbound, accepted.inbound)
-            if own and offer.mode == "interrupt" and not self._are_one(accepted, offer.accepted):
+            if own and offer.mode == "interrupt" and not self._debounce.are_one(accepted, offer.accepted):
                 return offer.accepted
         return None
 
@@ -222,21 +240,28 @@ class LaneWaiting:
         return self._lanes.offers_behind(host.session, host.ticket)
 
     def shares_turn(self, host: Accepted, mode: QueueMode, offer: JoinOffer) -> bool:
-        return mode == offer.mode == "collect" or self._are_one(host, offer.accepted)
+        return mode == offer.mode == "collect" or self._debounce.are_one(host, offer.accepted)
 
     def wake(self, session: str) -> None:
         self._lanes.wake(session)
 
 
+def _may_join_others(accepted: Accepted) -> bool:
+    """Whether the turn of another may take it along: recovered messages and turns that nobody asked for do not join."""
+    return accepted.claim is None and not accepted.left and not accepted.inbound.unasked
+
+
 async def _wait_or_join(lane: Lane, offer: JoinOffer) -> Outcome | None:
-    """The outcome by the turn that has taken the message; None: its own turn may come, or it was dropped.
+    """Return the outcome by the turn that has taken the message; None: its own turn may come, or it was dropped.
 
     A stop or a deletion that comes while a turn has the message holds only if that turn gives it back: else the message
     would be called stopped although an answer covers it.
     """
     try:
         await lane.turn_or_join(offer.accepted.ticket, offer)
-        return await offer.ended if offer.is_taken else None
+        if not offer.is_taken:
+            return None
+        return await offer.ended
     except asyncio.CancelledError:
         lane.withdraw_offer(offer.accepted.ticket)
         if offer.is_taken and (outcome := await offer.ended) is not None:
@@ -245,27 +270,31 @@ async def _wait_or_join(lane: Lane, offer: JoinOffer) -> Outcome | None:
 
 
 def _seconds_since(messages: Sequence[Message], now: datetime) -> float | None:
-    return (now - messages[-1].created_at).total_seconds() if messages else None
+    if not messages:
+        return None
+    return (now - messages[-1].created_at).total_seconds()
 
 
 def list_queue(lanes: Lanes, session: str, seat: tuple[SeatWait, int] | None = None) -> list[QueuedMessage]:
-    """What a session has open, in the order in which it is answered. `seat`: what its first waits for, if it does."""
+    """List what a session has open, in the order in which it is answered. `seat`: what its first waits for."""
     found = list[QueuedMessage]()
     for place, (accepted, offer) in enumerate(lanes.list_open(session)):
-        is_joined = offer is not None and offer.is_joined
-        waits_for, before = ("turn", place) if place else seat or ("", 0)
-        found.append(
-            QueuedMessage(
-                inbound_id=accepted.id,
-                sender=accepted.inbound.sender.id,
-                accepted_at=accepted.accepted_at,
-                state="joined" if is_joined else "waiting" if waits_for else "running",
-                mode=None if offer is None else offer.mode,
-                origin="" if offer is None else offer.chosen.origin,
-                waits_for="" if is_joined else waits_for,
-                before=0 if is_joined else before,
-            )
+        message = QueuedMessage(
+            inbound_id=accepted.id,
+            sender=accepted.inbound.sender.id,
+            accepted_at=accepted.accepted_at,
+            state="running",
         )
+        if offer is not None:
+            message = replace(message, mode=offer.mode, origin=offer.chosen.origin)
+        if offer is not None and offer.is_joined:
+            message = replace(message, state="joined")
+        elif place:
+            message = replace(message, state="waiting", waits_for="turn", before=place)
+        elif seat is not None:
+            waits_for, before = seat
+            message = replace(message, state="waiting", waits_for=waits_for, before=before)
+        found.append(message)
     return found
 
 
