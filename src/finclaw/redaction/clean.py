@@ -105,7 +105,7 @@ _FOLDABLE: Final = f"[{_FIRST_PLANE}\U000104a0-\U0001f10a\U0001fbf0-\U0001fbf9]"
 """Beyond the first plane a little more than the table has, as ranges: the engine tests single ones there one by one."""
 _MOST_REPLACED: Final = 64
 """Different characters that are replaced everywhere at once. A table of prices has two or three, a thousand times;
-without this "digits of all scripts" of `test_a_megabyte_of_anything_is_guarded_in_a_moment` takes its whole time."""
+without this "digits of all scripts" of `test_long_result_of_anything_is_guarded_in_time` takes its whole time."""
 
 
 def fold_characters(text: str) -> str:

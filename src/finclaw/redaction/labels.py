@@ -1,130 +1,97 @@
 """The words beside a value that tell what it is.
 
-A label before a value makes it a secret: `password=…`, `"api_key": "…"`, `비밀번호: …`. The words before a number and
-the unit behind it tell a card or a personal number from a market value.
+A label before a value makes it a secret: `password=…`, `"api_key": "…"`, `비밀번호: …`, `account 12345678`. The words
+before a number and the unit after it tell a card or a personal number from a market value.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from finclaw.redaction.patterns import KEY_LABELS, PASSWORD_LABELS
-from finclaw.redaction.scan_text import PLACEHOLDER, ScanText, Span, limit_spans
+from finclaw.redaction.patterns import PLACEHOLDER, Span, group_words, words_in
+
+PASSWORD_LABELS: Final = ("password", "passwd", "passphrase", "pwd", "비밀번호", "패스워드", "암호")
+KEY_LABELS: Final = (
+    "secret", "api_key", "api-key", "api key", "apikey", "appkey", "app_key", "access_key", "access-key", "accesskey",
+    "private_key", "privatekey", "token", "credential", "session_id", "sessionid", "인증키", "시크릿", "토큰", "접근키",
+)  # fmt: skip
+ACCOUNT_LABELS: Final = ("account", "acct", "a/c", "계좌", "통장")
+SOCIAL_SECURITY_LABELS: Final = ("ssn", "social", "사회보장")
+"""With one of these in the text, nine digits need no hyphens."""
+LABELS: Final = PASSWORD_LABELS + KEY_LABELS + ACCOUNT_LABELS + SOCIAL_SECURITY_LABELS
+_GROUPS: Final = group_words(LABELS, ("key", "ss", "cre", "acc", "/"))
 
 _UP_TO_VALUE: Final = re.compile(
     r"""(?:[ _-]?(?i:key|value|secret|token))?+\\?["']?[ \t]{0,3}+"""
-    r"""(?P<sign>[:=]{1,2}|%3[Dd]|는|은|(?<=[ \t])(?i:is)(?:[ \t]|:))[ \t]{0,3}+"""
-    r"""(?:\\?(?P<double>")(?=[^"\\\n])|\\?(?P<single>')(?=[^'\\\n])|(?P<bare>)(?=[^\s"'&,;<>{}()\\]))"""
+    r"""(?P<sign>[:=]{1,2}+|%3[Dd]|는|은|(?<=[ \t])(?i:is)(?:[ \t]|:))[ \t]{0,3}+"""
+    rf"""(?:(?!\\?["']?{PLACEHOLDER.pattern})"""
+    r"""(?:\\?"(?P<double>[^"\\\n]{1,2000}+)|\\?'(?P<single>[^'\\\n]{1,2000}+)"""
+    r"""|(?P<bare>[^\s"'&,;<>{}()\\]{1,2000}+)))"""
 )
-"""What stands between a label and its value. The last group says how the value is quoted."""
+"""Everything from a label to the end of its value. The last group says how the value is quoted."""
 _SHORTEST_PASSWORD: Final = 4
 _SHORTEST_KEY: Final = 8
 _SHORTEST_SPOKEN: Final = 16
-"""Of a key or a token behind "is": a token is many things in a sentence, `ERC-1155` among them."""
-_LONGEST: Final = 2_000
-_QUOTED: Final = {
-    "double": re.compile(rf"""[^"\\\n]{{1,{_LONGEST}}}+"""),
-    "single": re.compile(rf"""[^'\\\n]{{1,{_LONGEST}}}+"""),
-}
-_BARE: Final = re.compile(r"""[^\s"'&,;<>{}()\\]++""")
+"""Of a key or a token after "is": a token is many things in a sentence, `ERC-1155` among them."""
+_LONGEST_WORD: Final = 64
+"""A longer run of letters is no word of a sentence. Reading on would take quadratic time in "암호는암호는암호는"."""
 _CONTRACT_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
 """Of a coin: public, and what a question about it needs."""
 _NO_VALUE: Final = frozenset(("", "null", "none", "true", "false", "undefined", "required", "optional", "string"))
 
 
-def find_labelled_secrets(scanned: ScanText) -> Iterator[Span]:
-    for label in PASSWORD_LABELS + KEY_LABELS:
-        if scanned.may_have(label):
-            yield from limit_spans(scanned.text, _find_values(scanned, label))
+def labels_in(lowered: str) -> list[str]:
+    return words_in(lowered, _GROUPS)
 
 
-def _find_values(scanned: ScanText, label: str) -> Iterator[Span]:
-    text, position, values = scanned.text, 0, _Values(scanned.text)
-    is_password = label in PASSWORD_LABELS
-    shortest = _SHORTEST_PASSWORD if is_password else _SHORTEST_KEY
-    for place in scanned.ends_of(label):
-        if place - len(label) < position or (is_password and values.is_within_letters(place)):
-            continue
-        if (found := _UP_TO_VALUE.match(text, place)) is None:
-            continue
-        start, quoting = found.end(), found.lastgroup or "bare"
-        if text[start] == "[" and PLACEHOLDER.match(text, start) is not None:
-            continue
-        end = values.end(quoting, start)
-        if end - start < shortest:
-            continue
-        if not is_password and found["sign"][:1] in "iI" and end - start < _SHORTEST_SPOKEN:
-            continue
-        if is_password and found["sign"] not in ":==" and values.are_letters(start, end):
-            continue
-        if _is_secret(label, quoting, text[start:end]):
-            yield Span(start, end, "secret")
-            position = end
+def find_labelled_secrets(text: str, lowered: str) -> Iterator[Span]:
+    for label in labels_in(lowered):
+        if label in PASSWORD_LABELS or label in KEY_LABELS:
+            yield from _find_values(text, lowered, label)
 
 
-def _is_secret(label: str, quoting: str, value: str) -> bool:
+def _find_values(text: str, lowered: str, label: str) -> Iterator[Span]:
+    position = lowered.find(label)
+    while position >= 0:
+        position += len(label)
+        found = _UP_TO_VALUE.match(text, position)
+        if found is not None and _is_secret(label, found):
+            yield Span(found.start(found.lastgroup or 0), found.end(), "secret")
+            position = found.end()
+        position = lowered.find(label, position)
+
+
+def _is_secret(label: str, found: re.Match[str]) -> bool:
     """After 'password' any word is one; after 'token' only what no sentence, coin or count would say."""
+    value = found[found.lastgroup or 0]
     if value.strip("*").lower() in _NO_VALUE:
         return False
-    if label in PASSWORD_LABELS:
-        return True
+    if label not in PASSWORD_LABELS:
+        is_spoken = found["sign"][:1] in "iI"
+        return len(value) >= (_SHORTEST_SPOKEN if is_spoken else _SHORTEST_KEY) and _is_key(label, found, value)
+    is_word = found["sign"] not in ":==" and len(value) <= _LONGEST_WORD and value.isalpha()
+    return len(value) >= _SHORTEST_PASSWORD and not is_word
+
+
+def _is_key(label: str, found: re.Match[str], value: str) -> bool:
     if label in ("token", "토큰") and _CONTRACT_ADDRESS.fullmatch(value):
         return False
-    is_spoken = quoting == "bare" or " " in value
-    is_mixed = any(map(str.isdigit, value)) and not value.replace(".", "").replace(",", "").isdigit()
-    return is_mixed or (len(value) >= 20 and not value.isdigit()) or not (is_spoken or value.isdigit())
-
-
-_LONGEST_SIGN: Final = 10
-"""Of the signs that are letters, with the word before them."""
-
-
-class _Values:
-    """The ends of the values in a text, remembered.
-
-    A long word full of labels is one value for each of them. It is read once: read again for every label, the seeds
-    '암호는' and 'password=' of `test_no_step_is_slow_on_a_hostile_text` would take quadratic time.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._bare_until = self._letters_until = self._judged_until = 0
-
-    def end(self, quoting: str, start: int) -> int:
-        if quoting != "bare":
-            return _match_end(_QUOTED[quoting], self._text, start)
-        if start >= self._bare_until:
-            self._bare_until = _match_end(_BARE, self._text, start)
-        return min(self._bare_until, start + _LONGEST)
-
-    def are_letters(self, start: int, end: int) -> bool:
-        if self._judged_until < self._bare_until:
-            self._judged_until = self._bare_until
-            if self._text[start : self._bare_until].isalpha():
-                self._letters_until = self._bare_until
-        unread = max(start, self._letters_until)
-        if unread < end and not self._text[unread:end].isalpha():
-            return False
-        self._letters_until = max(end, self._letters_until)
+    is_number = value.replace(".", "").replace(",", "").isdigit()
+    if not is_number and any(map(str.isdigit, value)):
         return True
-
-    def is_within_letters(self, place: int) -> bool:
-        """Whether this is amid a word that was read to its end: its value then is letters, too, whatever the sign."""
-        return place + _LONGEST_SIGN < self._letters_until == self._bare_until
-
-
-def _match_end(pattern: re.Pattern[str], text: str, start: int) -> int:
-    found = pattern.match(text, start)
-    return found.end() if found is not None else start
+    if value.isdigit():
+        return False
+    is_quoted_word = found.lastgroup != "bare" and " " not in value
+    return len(value) >= 20 or is_quoted_word
 
 
 # ── words beside a number ─────────────────────────────────────────────────────────────────────────────────
 
 _BEFORE: Final = 40
 # Patterns of small letters on small letters: the engine then skips whatever begins none of the words.
-_CARD: Final = re.compile(r"card|visa|master|amex|카드|신용|체크|pan\b(?<!\wpan)")
-_RESIDENT: Final = re.compile(r"주민|외국인\s?등록|resident|rrn\b(?<!\wrrn)")
-_SOCIAL_SECURITY: Final = re.compile(r"ssn\b(?<!\wssn)|social.?security|사회\s?보장")
+CARD: Final = re.compile(r"card|visa|master|amex|카드|신용|체크|pan\b(?<!\wpan)")
+RESIDENT: Final = re.compile(r"주민|외국인\s?등록|resident|rrn\b(?<!\wrrn)")
+SOCIAL_SECURITY: Final = re.compile(r"ssn\b(?<!\wssn)|social.?security|사회\s?보장")
 _MARKET: Final = re.compile(
     # By their first letters: at each letter only those that begin with it are tried.
     r"a(?:mount|sset)|b(?:alance|lock)|cap|d(?:ate|ebt)|equity|hash|i(?:ncome|nvoice|d\b(?<!\wid)|d\")|nonce"
@@ -142,30 +109,15 @@ UNIT: Final = (
 _UNIT: Final = re.compile(UNIT)
 _FIELD: Final = re.compile(r"[\n{};|]|,\s*\"")
 
-_NO_UNIT: Final = frozenset(",;:\n\t\"'|)]}")
-"""What most often stands behind a number that has none."""
 
-
-def says_card(text: str, start: int) -> bool:
-    return _says(_CARD, text, start)
-
-
-def says_resident(text: str, start: int) -> bool:
-    return _says(_RESIDENT, text, start)
-
-
-def says_social_security(text: str, start: int) -> bool:
-    return _says(_SOCIAL_SECURITY, text, start)
-
-
-def says_market(text: str, start: int, end: int) -> bool:
-    has_unit = text[end : end + 1] not in _NO_UNIT and _UNIT.match(text, end) is not None
-    return has_unit or _says(_MARKET, text, start)
-
-
-def _says(word: re.Pattern[str], text: str, start: int) -> bool:
-    """Back to the last label at most: what stands in another field or line says nothing about this one."""
-    near = text[max(0, start - _BEFORE) : start]
+def says(word: re.Pattern[str], found: re.Match[str]) -> bool:
+    """Return whether a word stands before a number in the same field or line: another says nothing about it."""
+    start = found.start()
+    near = found.string[max(0, start - _BEFORE) : start]
     if word.search(near.casefold()) is None:
         return False
     return word.search(_FIELD.split(near)[-1].casefold()) is not None
+
+
+def says_market(found: re.Match[str]) -> bool:
+    return _UNIT.match(found.string, found.end()) is not None or says(_MARKET, found)

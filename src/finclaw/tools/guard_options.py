@@ -58,13 +58,9 @@ class GuardFor:
         compile_pattern(self.tool)
 
     def over(self, usual: GuardOptions) -> GuardOptions:
-        return replace(
-            usual,
-            shown=usual.shown if self.shown is None else self.shown,
-            stored=usual.stored if self.stored is None else self.stored,
-            allow_html=usual.allow_html if self.allow_html is None else self.allow_html,
-            redact_finance=usual.redact_finance if self.redact_finance is None else self.redact_finance,
-        )
+        names = ("shown", "stored", "allow_html", "redact_finance")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(usual, **given)
 
 
 class GuardChoice:
@@ -86,7 +82,8 @@ class GuardChoice:
     def _choose(self, tool: str) -> GuardOptions:
         options = self._usual
         for pattern, special in self._special:
-            options = special.over(options) if pattern.matches(tool) else options
+            if pattern.matches(tool):
+                options = special.over(options)
         if tool != _READER or options.shown >= DEFAULT.shown:
             return options
         return replace(options, shown=DEFAULT.shown, stored=max(options.stored, DEFAULT.shown))
@@ -125,7 +122,9 @@ def _write_run(part: str, count: int) -> str:
     for blank in ("@", "?"):
         if part.startswith(_BLANKS[blank]):
             part = f"[{_list_characters(_BLANKS[blank])}]" + part.removeprefix(_BLANKS[blank])
-    return part * count if part.endswith("+") else f"{part}{{{count}}}"
+    if part.endswith("+"):
+        return part * count
+    return f"{part}{{{count}}}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Texts of a million characters as tools give them back, and as somebody would write them who wants us to be slow."""
+"""Texts as long as the guard reads, as tools return them, and as an attacker writes them who wants it to be slow."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-SIZE: Final = 1_000_000
+SIZE: Final = 256_000
 _KOREAN: Final = [
     "삼성전자", "코스피", "지수는", "오늘", "상승", "마감", "외국인", "기관", "순매수", "반도체", "업황", "회복",
     "기대감", "영업이익", "매출", "시장", "환율", "달러",
@@ -24,7 +24,7 @@ _PICTURES: Final = [
 _MARKS: Final = ["<b", "<a href=", '="', "'", '"', "<", ">", "x", "<!--", "-->", " onclick=", "&#49;", "<td>", " "]
 
 
-def megabyte(kind: str) -> str:
+def long_result(kind: str) -> str:
     """The same for each kind every time."""
     line, chance = LINES[kind], random.Random(kind)
     lines, size = list[str](), 0
