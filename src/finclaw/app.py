@@ -2,35 +2,35 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.agent import Agent
-from finclaw.approvals.announce import Announcer
 from finclaw.approvals.approvals import Approvals
+from finclaw.approvals.people import People
 from finclaw.approvals.summary import summaries
 from finclaw.approvals.watch import ApprovalWatch
 from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.channels.unreachable import memory_key, read_unreachable
-from finclaw.config.routes import chosen_model
+from finclaw.config.routes import ModelRoutes, chosen_model
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
+from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError, SessionFull
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
-from finclaw.finance.calendar import TableCalendar
 from finclaw.gateway import QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
-from finclaw.kernel.envelope import Inbound, Outbound
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
-from finclaw.kernel.event import Observer, SessionsErased, StoreHealthChanged
+from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message
-from finclaw.kernel.middleware import compose
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import (
     Accepted,
@@ -46,31 +46,25 @@ from finclaw.kernel.record import (
     TurnTrace,
     Unsolicited,
 )
-from finclaw.kernel.scope import DeliveryContext, Outcome, StageEntry
+from finclaw.kernel.scope import Outcome, StageEntry
 from finclaw.kernel.store_port import Store
-from finclaw.kernel.turn_options import QueueMode
-from finclaw.pipeline.accept import make_storable
-from finclaw.pipeline.ack import Ack
-from finclaw.pipeline.command import STOP, Commands, CommandServices
-from finclaw.pipeline.context import Contexts
-from finclaw.pipeline.deliver import Deliver
-from finclaw.pipeline.dispatch import Dispatch, SessionOpening
-from finclaw.pipeline.early_delivery import EarlyDelivery
+from finclaw.pipeline.accept import accept_for_extension, make_storable
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.gate import Gate, Heard, MarketHours
+from finclaw.pipeline.gate import Gate
+from finclaw.pipeline.isolation import CrashIsolation
 from finclaw.pipeline.journal import STAGES
-from finclaw.pipeline.persons import Chats, PersonDirectory, PersonService, ReplyLanguages
-from finclaw.pipeline.pipeline import Pipeline, Stages
+from finclaw.pipeline.persons import Chats, PersonDirectory, PersonService
+from finclaw.pipeline.pipeline import Pipeline
 from finclaw.pipeline.recovery import Recovery
-from finclaw.pipeline.stops import Revisions, SessionStops, TurnUndo
+from finclaw.pipeline.runs import MessageRuns
+from finclaw.pipeline.stops import SessionStops, TurnUndo
 from finclaw.pipeline.watchdogs import Watchdog
 from finclaw.routing.session_key import session_key
 from finclaw.sessions.carried_over import KeptOptions
 from finclaw.sessions.conversation import RecentConversations
-from finclaw.sessions.debounce import Debounce, make_pause
-from finclaw.sessions.lane import Lanes
+from finclaw.sessions.lane import Lanes, WaitingLimit
 from finclaw.sessions.pool import Pools
-from finclaw.sessions.waiting import LaneWaiting, list_queue
+from finclaw.sessions.waiting import list_queue
 from finclaw.spend_lines import sum_costs, sum_today
 from finclaw.upkeep.backup_copy import copy_for_backup
 from finclaw.upkeep.erasure import Eraser
@@ -83,120 +77,87 @@ SEND_GRACE: Final = 1.0
 """Seconds for answers after that. With 2 s for a tool that will not stop and 1 s for the last send, all within 10."""
 
 
+class GatewayCore(Struct, frozen=True, kw_only=True):
+    """The parts of a gateway that exist before its extensions are loaded, which may use them."""
+
+    settings: Settings
+    clock: Clock
+    events: EventStream
+    store: Store
+    routes: ModelRoutes
+    channels: dict[str, Channel]
+    """By name. Those of the settings are added when the extensions have said which kinds there are."""
+    people: People
+    directory: PersonDirectory
+    persons: PersonService
+    chats: Chats
+    options: KeptOptions
+    recent: RecentConversations
+    lanes: Lanes
+    runs: MessageRuns
+    isolation: CrashIsolation
+    engine: LocalEngine
+    sender: OrderedSender
+    stops: SessionStops
+    approvals: Approvals
+
+
+class GatewayParts(Struct, frozen=True, kw_only=True):
+    """The parts of a gateway that are made with what its extensions have registered."""
+
+    registrar: Registrar
+    agent: Agent
+    pools: Pools
+    limit: WaitingLimit
+    gate: Gate
+    pipeline: Pipeline
+    undo: TurnUndo
+    recovery: Recovery
+    watchdog: Watchdog
+    eraser: Eraser
+
+
 class App:
     """A running gateway.
 
     Made by `build`; everything that a channel, the web API or the command line may ask of it is here.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        settings: Settings,
-        registrar: Registrar,
-        store: Store,
-        agent: Agent,
-        channels: Mapping[str, Channel],
-        clock: Clock,
-        persons: PersonDirectory,
-        heard: Mapping[str, Heard],
-        pauses: Mapping[str, int],
-    ) -> None:
-        recent, options = RecentConversations(), KeptOptions(store, agent.check_model)
-        self.settings = settings
-        self.options = options
-        self._store = store
-        self._clock = clock
-        self._recent = recent
-        self.put_blob = store.put_blob  # the content of an attachment, before the message that refers to it
-        self.events = registrar.events
+    def __init__(self, core: GatewayCore, parts: GatewayParts) -> None:
+        self.settings = core.settings
+        self.events = core.events
+        self.chats = core.chats
+        self.consents = core.approvals
+        self.options = core.options
+        self.persons = core.persons
+        self.pipeline = parts.pipeline
+        self.routes = tuple(parts.registrar.routes)
+        self.known_commands = parts.registrar.known_commands
+        self.model = chosen_model(core.settings)
+        self.put_blob = core.store.put_blob  # the content of an attachment, before the message that refers to it
+        self.check_writable = core.store.check_writable
         self.ready = False
-        self.check_writable = store.check_writable
-        store.watch_writes(self._tell_store_health)
-        self._channels, self._receivers = channels, list[asyncio.Task[None]]()
-        emit = self.events.emit
-        self._lanes = lanes = Lanes()
-        pools, prefix = settings.pipeline.pools, settings.command_prefix
-        self._pools = Pools({"main": pools.main, "cron": pools.cron, "subagent": pools.subagent})
-        self._sender = OrderedSender(store, channels, clock, emit, submit=self._submit)
-        people, self.chats = settings.everybody(), Chats(agent.name, store, channels, persons)
-        self.persons = PersonService(store, people, persons)
-        told = Announcer(emit, agent.name)
-        self._eraser = Eraser(store, registrar, settings.state, self._drop_sessions, self.persons.drop)
-        self.consents = Approvals(store, people, settings.approvals, clock, self._submit, self.chats, told, prefix)
-        opening = SessionOpening(store, recent, clock, settings.sessions, options)
-        command_services = CommandServices(
-            persons=persons,
-            clock=clock,
-            put_blob=store.put_blob,
-            options=options,
-            find_model=agent.find_model,
-            layer_commands=registrar.layer_commands,
-            directive_roles=settings.commands.directives,
-            disabled=registrar.disabled_commands,
-            suggest=settings.commands.suggest,
-        )
-        commands = Commands(prefix, registrar.commands, command_services)
-        carried = options.carried_over
-        debounce = Debounce(clock, make_pause(pauses, commands.may_know), carried.may_answer)
-        modes: dict[str, QueueMode | None] = {name: each.queue for name, each in settings.channels.items()}
-        waiting = LaneWaiting(lanes, clock, settings.sessions.queue, modes, self._interrupt, debounce, carried)
-        stages = Stages(
-            gate=Gate(require_mention=settings.pipeline.require_mention, people=people, heard=heard),
-            commands=commands,
-            ack=Ack(settings.pipeline.ack, clock, enabled=settings.pipeline.enable_ack),
-            contexts=Contexts(agent.name, channels, store, clock, persons),
-            dispatch=Dispatch(
-                store, waiting, self._pools, opening, clock, agent.reserve_first_call, registrar.fields, persons
-            ),
-            agent=agent,
-            deliver=self._make_deliver(settings, registrar, store, recent, clock),
-            languages=ReplyLanguages(store, persons, prefix),
-            hours=MarketHours(TableCalendar(), persons, clock) if settings.pipeline.respect_market_hours else None,
-        )
-        self._gate = stages.gate
-        self.pipeline = Pipeline(
-            settings.pipeline, stages, registrar.layers("message"), store, lanes, channels, clock, emit
-        )
-        self._engine = LocalEngine(self.pipeline, lanes, emit, clock, debounce)
-        self._stops = SessionStops(store, self.pipeline, self._engine, self._sender, clock)
-        self._undo = TurnUndo(store, self.pipeline, stages.dispatch.claim, self.accept, self._sender, clock)
-        self.pipeline.revise = Revisions(store, self._engine, self._stops).apply
-        self._watchdog = Watchdog(
-            clock,
-            emit,
-            lambda inbound_id, reason: self.pipeline.stop(inbound_id, reason, by="watchdog"),
-            warn_s=settings.pipeline.stall_warn_s,
-            abort_s=settings.pipeline.stall_abort_s,
-        )
-        self.events.observe(self._watchdog.observe)
-        self._recurring = RecurringTasks(registrar.recurring, clock)
-        self._watch = ApprovalWatch(self.consents, clock)
-        self.routes, self.known_commands = tuple(registrar.routes), registrar.known_commands
-        self._commands = registrar.commands
-        self.model = chosen_model(settings)
-
-    def _make_deliver(
-        self, settings: Settings, registrar: Registrar, store: Store, recent: RecentConversations, clock: Clock
-    ) -> Deliver:
-        ring = compose("delivery", registrar.layers("delivery"), _pass_on, Outbound)
-        checks, sender, channels = tuple(registrar.checks), self._sender, self._channels
-        pauses = {name: each.pause_ms for name, each in settings.channels.items() if each.pause_ms is not None}
-        early = EarlyDelivery(store, ring, sender, channels, clock, checks, settings.pipeline, pauses)
-        if STOP not in registrar.disabled_commands:
-            early.stop_command = f"{settings.command_prefix}{STOP}"
-        return Deliver(store, ring, sender, channels, recent, clock, checks, early)
-
-    def _tell_store_health(self, failure: SessionError | None) -> None:
-        why = "" if failure is None else getattr(failure, "why", "failed")
-        self.events.emit(StoreHealthChanged(why=why, agent=self.settings.agent.name))
-
-    def _submit(self, accepted: Accepted) -> None:
-        self._engine.submit(accepted)
-
-    def _interrupt(self, inbound_id: str, reason: str) -> bool:
-        """Stop a turn that has begun; one that has not is passed over when it does, with its words kept."""
-        run = self.pipeline.find_run(inbound_id)
-        return run is not None and run.log is not None and self.pipeline.stop(inbound_id, reason, by="person")
+        self._store = core.store
+        self._clock = core.clock
+        self._channels = core.channels
+        self._recent = core.recent
+        self._lanes = core.lanes
+        self._runs = core.runs
+        self._engine = core.engine
+        self._sender = core.sender
+        self._stops = core.stops
+        self._agent = parts.agent
+        self._pools = parts.pools
+        self._limit = parts.limit
+        self._gate = parts.gate
+        self._undo = parts.undo
+        self._eraser = parts.eraser
+        self._recovery = parts.recovery
+        self._watchdog = parts.watchdog
+        self._commands = parts.registrar.commands
+        self._recurring = RecurringTasks(parts.registrar.recurring, core.clock)
+        self._watch = ApprovalWatch(core.approvals, core.clock)
+        self._receivers: list[asyncio.Task[None]] = []
 
     @property
     def market(self) -> str:
@@ -207,7 +168,7 @@ class App:
         ended: list[asyncio.Future[Outcome | None]] = []
 
         def begin(accepted: Accepted) -> None:
-            self._submit(accepted)
+            self._engine.submit(accepted)
             ended.append(self._engine.watch_end(accepted.id))
 
         accepted = await self._accept(inbound, begin)
@@ -222,7 +183,7 @@ class App:
 
     async def accept(self, inbound: Inbound) -> Accepted:
         """Returns when the message is on disk; from then on it will be answered, whatever happens to this process."""
-        return await self._accept(inbound, self._submit)
+        return await self._accept(inbound, self._engine.submit)
 
     async def receive(self, inbound: Inbound) -> Accepted:
         """Accept what a channel brings. In a full session it is accepted too and then refused: a channel that has to
@@ -238,8 +199,8 @@ class App:
             return await self._store.accept(inbound, session, self._submit_above_limit)
 
     def _submit_above_limit(self, accepted: Accepted) -> None:
-        self.pipeline.limit.accept_above(accepted)
-        self._submit(accepted)
+        self._limit.accept_above(accepted)
+        self._engine.submit(accepted)
 
     async def _accept(self, inbound: Inbound, then: Callable[[Accepted], None]) -> Accepted:
         inbound = make_storable(inbound)
@@ -249,8 +210,8 @@ class App:
         return await self._store.accept(inbound, session, then, claim_on_accept)
 
     async def say(self, inbound: Inbound, session: str) -> Accepted:
-        """Accept an extension's own words for a session: they are said in their turn, whatever happens meanwhile."""
-        return await self._store.accept(make_storable(inbound), session, self._submit)
+        """Accept what an extension says in a session; see `accept_for_extension`."""
+        return await accept_for_extension(self._store, self._engine, inbound, session)
 
     async def run_stage(self, name: str, inbound: Inbound) -> StageEntry:
         """Run one stage alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
@@ -277,12 +238,15 @@ class App:
 
     def clear_queue(self, session: str) -> int:
         """Stop what waits in a session, and not what runs; each sender is told. Gives how many."""
-        find_run = self.pipeline.find_run  # none: it waits to enter the pipeline
         return sum(
-            self.stop_message(each.inbound_id, "taken out of the line")
-            for each in self.queue(session)
-            if each.state == "waiting" or (each.state == "running" and find_run(each.inbound_id) is None)
+            self.stop_message(message.inbound_id, "taken out of the line")
+            for message in self.queue(session)
+            if message.state == "waiting" or self._is_outside(message)
         )
+
+    def _is_outside(self, message: QueuedMessage) -> bool:
+        """Return whether a message that counts as running waits to enter the pipeline."""
+        return message.state == "running" and self._runs.find(message.inbound_id) is None
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
@@ -296,11 +260,14 @@ class App:
 
     async def undo_turn(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
         """Take the last turn out of the conversation, and perhaps ask its question again; see `TurnUndo.undo`."""
-        return await self._undo.undo(accepted, is_owner=is_owner, again=again)
+        return await self._undo.undo(accepted, is_owner=is_owner, accept_again=self.accept if again else None)
 
     def count_waiting(self, session: str) -> int:
         """Messages of a session that have no answer yet."""
         return self._lanes.count(session)
+
+    def measure(self, messages: Sequence[Message], model: str | None) -> int:
+        return self._agent.measure(messages, model)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         return self.events.observe(observer)
@@ -311,16 +278,9 @@ class App:
         await self._sender.idle()
 
     async def start(self) -> None:
-        limits = self.settings.pipeline
-        recovery = Recovery(
-            self._store,
-            self._sender,
-            self._clock,
-            max_attempts=limits.max_attempts,
-            expire_after_s=limits.expire_after_s,
-        )
         await self.options.load()
-        await recovery.run(self.pipeline.give_up, self._engine, self.pipeline.is_stop)
+        self._engine.start(self.pipeline.run)
+        await self._recovery.run(self.pipeline.give_up, self._engine, self.pipeline.is_stop)
         for channel in self._channels.values():
             channel.announce_commands(self._commands)
         self._receivers = [
@@ -410,14 +370,6 @@ class App:
     async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
         return await self._eraser.forget_person(person, dry_run=dry_run)
 
-    def _drop_sessions(self, sessions: Sequence[str]) -> None:
-        """Drop what memory holds of erased sessions, and the answers to them that wait to be sent."""
-        for session in sessions:
-            self._recent.forget(session)
-            self.options.drop(session)
-        self._sender.drop(sessions)
-        self.events.emit(SessionsErased(sessions=tuple(sessions)))
-
     async def prepare_backup(self) -> str:
         return await copy_for_backup(self._store, self.settings.state)
 
@@ -455,8 +407,3 @@ class App:
 
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
         return await self.consents.grants.revoke(typed, evidence)
-
-
-async def _pass_on(ctx: DeliveryContext) -> Outbound:
-    """The core of the delivery ring: what leaves it is checked, split and frozen by the deliver stage."""
-    return ctx.outbound

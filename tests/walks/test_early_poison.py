@@ -13,7 +13,7 @@ from finclaw.delivery.notice import notice
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted, InboundRecord
-from finclaw.pipeline.isolation import AT_ONCE
+from finclaw.pipeline.isolation import RECOVERED_AT_ONCE
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import delay, reply
 
@@ -144,11 +144,11 @@ async def test_its_first_stages_and_its_turn_are_one_try(house: House) -> None:
 @in_virtual_time
 async def test_layers_that_take_their_time_hold_up_nobody_else(house: House) -> None:
     """Many wait in them for an hour, and one does not."""
-    deadly = Deadly(*(f"slow {number}" for number in range(9 * AT_ONCE)))
+    deadly = Deadly(*(f"slow {number}" for number in range(9 * RECOVERED_AT_ONCE)))
     async with house.open(reply(delay(3_600), "late"), layers=[("message", deadly.layer)]) as gateway:
-        for number in range(9 * AT_ONCE):
+        for number in range(9 * RECOVERED_AT_ONCE):
             await gateway.channel.write(f"slow {number}", conversation=f"c{number}")
-        await until(lambda: deadly.died == 9 * AT_ONCE)
+        await until(lambda: deadly.died == 9 * RECOVERED_AT_ONCE)
         dead(house)
         quick = await gateway.channel.write("quick", conversation="q")
         await until(lambda: gateway.provider.streaming == 1)

@@ -311,6 +311,9 @@ class MemoryGateway:
     async def undo_turn(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
         return UndoneTurn(problem="nothing")
 
+    def measure(self, messages: Sequence[Message], model: str | None) -> int:
+        return len(messages)
+
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         self._maybe_fail()
         return Unsolicited(items=() if after is None else tuple(self.told), after=f"{whose.sender.id}-{len(self.told)}")

@@ -22,7 +22,7 @@ from finclaw.agent.turn_state.stream_state import StateMachine
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.approvals.approvals import Approvals
-from finclaw.errors import ConfigError, ModelUnknown
+from finclaw.errors import ModelUnknown
 from finclaw.kernel.chunk import Model, ToolSpec
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, Limits
@@ -61,7 +61,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """What may run, for whom."""
     consent: Consent | None = None
     """A program's own way to ask a person at once, instead of `approvals`."""
-    approvals: Callable[[], Approvals] | None = None
+    approvals: Approvals | None = None
     """Where a person's word is asked for and kept; None: nobody can be asked, and what needs it does not run."""
     overflow: OverflowResults | None = None
     """Where the rest of long results is kept."""
@@ -76,7 +76,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     fallbacks: Sequence[ModelRoute] = ()
     """Asked in this order when the model does not answer: by its other keys, then other models."""
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
-    """The ways to a model that somebody names, by its own keys alone. Raises ConfigError. None: nobody may choose."""
+    """The ways to a model that somebody names, by its own keys alone. Raises ModelUnknown. None: nobody may choose."""
     budget: BudgetService | None = None
     """None: there is no budget."""
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
@@ -130,14 +130,11 @@ class Agent:
         """Raises ModelUnknown for a model that nobody could be answered by."""
         self._pick_routes(reference)
 
-    def find_model(self, reference: str | None) -> Model:
-        """The model of that name; None: the usual one. Raises ModelUnknown."""
-        return self._abilities.model if reference is None else self._pick_routes(reference)[0].model
-
     def measure(self, messages: Sequence[Message], reference: str | None) -> int:
         """The tokens of a request with these messages, by our estimate. Raises ModelUnknown."""
         have = self._abilities
-        return self._model_call.estimate(self.find_model(reference), have.system, have.tools.specs(), messages)
+        model = have.model if reference is None else self._pick_routes(reference)[0].model
+        return self._model_call.estimate(model, have.system, have.tools.specs(), messages)
 
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnState:
         limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings
@@ -189,10 +186,7 @@ class Agent:
 
     def _pick_routes(self, reference: str) -> Sequence[ModelRoute]:
         pick = self._abilities.pick
-        try:
-            routes = () if pick is None else pick(reference)
-        except ConfigError as error:
-            raise ModelUnknown(str(error), model=reference) from error
+        routes = () if pick is None else pick(reference)
         if not routes:
             raise ModelUnknown(f"{reference!r} was asked for, and this agent has one model only", model=reference)
         return routes

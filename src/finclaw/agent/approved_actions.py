@@ -1,6 +1,6 @@
 """Approved actions: the turn after an approval runs exactly what was approved, then the model hears the result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from finclaw.agent.permission import approved_call_id
@@ -24,7 +24,7 @@ SPEAKER: Final = "approval"
 class ApprovedActions:
     """A runner of actions that a person has approved."""
 
-    def __init__(self, approvals: Callable[[], Approvals] | None, run_call: RunCall, clock: Clock) -> None:
+    def __init__(self, approvals: Approvals | None, run_call: RunCall, clock: Clock) -> None:
         self._approvals = approvals
         self._run_call = run_call
         self._clock = clock
@@ -34,7 +34,7 @@ class ApprovedActions:
         limits = turn.asked_in.as_accepted.limits
         if limits is None or limits.approval is None:
             return
-        approved = None if self._approvals is None else await self._approvals().approval(limits.approval)
+        approved = None if self._approvals is None else await self._approvals.approval(limits.approval)
         if _was_told(turn):
             if approved is not None:
                 self._keep_line(turn, approved, turn.log.ended.get(approved_call_id(approved)))
@@ -47,7 +47,7 @@ class ApprovedActions:
         result = await self._result(turn, step, approved)
         self._keep_line(turn, approved, result)
         if self._approvals is not None and turn.log.told_action:
-            await self._approvals().tell_giver(approved, turn.log.told_action)
+            await self._approvals.tell_giver(approved, turn.log.told_action)
         turn.log.push(Append(self._result_note(approved.id, _words(approved, result), result.origin)))
         await turn.log.commit()
 
@@ -60,10 +60,10 @@ class ApprovedActions:
         if self._approvals is None or not turn.log.waits:
             return ()
         calls = [result.call_id for result in turn.log.results if result.status == "awaiting"]
-        return await self._approvals().asked_by_calls(turn.log.claim.session, turn.log.claim.turn_id, calls)
+        return await self._approvals.asked_by_calls(turn.log.claim.session, turn.log.claim.turn_id, calls)
 
     def buttons(self, asked: Sequence[Approval]) -> tuple[ActionButton, ...]:
-        return () if self._approvals is None else self._approvals().buttons(asked)
+        return () if self._approvals is None else self._approvals.buttons(asked)
 
     async def _result(self, turn: TurnState, step: StepContext, approved: Approval) -> ToolResult:
         call = ToolCall(approved_call_id(approved), approved.tool, dict(approved.args))
@@ -81,7 +81,7 @@ class ApprovedActions:
 
     async def _fail_unknown(self, turn: TurnState, approved: Approval, call: ToolCall) -> ToolResult:
         if self._approvals is not None:
-            await self._approvals().fail(approved, turn.log.claim.turn_id)
+            await self._approvals.fail(approved, turn.log.claim.turn_id)
         return unknown_outcome(call.id, call.name)
 
     def _result_note(self, approval_id: str, words: str, origin: str = "") -> Message:

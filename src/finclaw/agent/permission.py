@@ -1,7 +1,7 @@
 """Permission for a tool call with exactly these arguments: policy judges; where a person must agree, they decide."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final, assert_never
 
@@ -43,7 +43,7 @@ class Permission:
         policy: Policy,
         tools: ToolRegistry,
         consent: Consent | None = None,
-        approvals: Callable[[], Approvals] | None = None,
+        approvals: Approvals | None = None,
     ) -> None:
         self._policy = policy
         self._tools = tools
@@ -118,7 +118,8 @@ class Permission:
         if self._approvals is None:
             raise ToolDenied(f"{tool.spec.name} needs a person's approval and nobody can be asked; it was not run")
         quote = await _quote(tool, args, scope)
-        approvals, action = self._approvals(), self._action(call, tool, args, sources, quote)
+        approvals = self._approvals
+        action = self._action(call, tool, args, sources, quote)
         log, approved, call_id = call.turn.log, call.turn.approved, call.ctx.call_id
         begun = call_id in log.started or call_id in log.ended
         agreed = approved is not None and not begun and _is_that(approved, call_id, tool, args)

@@ -63,10 +63,10 @@ if TYPE_CHECKING:
 
 
 class BuiltinServices(Struct, frozen=True, kw_only=True):
-    """Services of the gateway that built-in extensions need; some of them are there only later."""
+    """Parts of a gateway that built-in extensions use while a message is handled."""
 
-    reset: Callable[[str], Awaitable[None]]
     gateway: Callable[[], Gateway]
+    """Raises ExtensionError while it is not complete, and where there is none."""
     approvals: Callable[[], Approvals]
     overflow: OverflowResults
     clock: Clock
@@ -77,8 +77,6 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     options: Callable[[str], TurnOptions]
     """What was set for a session."""
     find_model: Callable[[str | None], Model]
-    measure: Callable[[Sequence[Message], str | None], int]
-    """Tokens that messages take for a model."""
     waiting: Callable[[str], int]
     """Messages of a session without an answer."""
     save_person: Callable[[Person], Awaitable[None]]
@@ -90,7 +88,10 @@ def builtin_extensions(
     """They are loaded as any other extension. First is outermost; what the settings list comes after them."""
     prefix = settings.command_prefix
     days = settings.storage.retention_days
-    reset, gateway = builtin_services.reset, builtin_services.gateway
+    gateway = builtin_services.gateway
+
+    def reset(session: str) -> Awaitable[None]:
+        return gateway().reset(session)
 
     def stop(request: StopRequest) -> Awaitable[StopReport]:
         return gateway().stop_session(request)
@@ -179,6 +180,10 @@ def builtin_extensions(
 
 def _command_sources(settings: Settings, have: BuiltinServices) -> CommandSources:
     agent = settings.agent
+
+    def measure(messages: Sequence[Message], model: str | None) -> int:
+        return have.gateway().measure(messages, model)
+
     return CommandSources(
         prefix=settings.command_prefix,
         gateway=have.gateway,
@@ -191,7 +196,7 @@ def _command_sources(settings: Settings, have: BuiltinServices) -> CommandSource
         models=tuple(dict.fromkeys((agent.model, *agent.fallbacks, *settings.aliases, *settings.models))),
         kept=have.options,
         find_model=have.find_model,
-        measure=have.measure,
+        measure=measure,
         waiting=have.waiting,
         save_person=have.save_person,
         describe_settings=partial(_describe_settings, settings),
@@ -271,7 +276,6 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
     )
     registrar = Registrar(EventStream(), services, command_overrides(settings))
     builtin_services = BuiltinServices(
-        reset=raise_no_gateway,
         gateway=no_gateway,
         approvals=no_gateway,
         overflow=OverflowResults(services.recall, services.remember),
@@ -281,7 +285,6 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
         channel=no_gateway,
         options=no_gateway,
         find_model=no_gateway,
-        measure=no_gateway,
         waiting=no_gateway,
         save_person=raise_no_gateway,
     )

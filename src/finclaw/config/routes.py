@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from finclaw.agent.model.route import ModelRoute
 from finclaw.config.schema import Settings
-from finclaw.errors import ConfigError
+from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
 from finclaw.providers.catalog import Catalog
@@ -72,11 +72,16 @@ class ModelRoutes:
         )
 
     def pick(self, reference: str) -> tuple[ModelRoute, ...]:
-        """A model that somebody asked for by name: its own keys, and nobody instead. Raises ConfigError."""
+        """Return the routes to a model that somebody named: its own keys, no fallback. Raises ModelUnknown."""
         try:
             return self._find(reference)
         except ConfigError as error:
-            raise ConfigError(f"{error}; the settings name {', '.join(self._known)}") from error
+            text = f"{error}; the settings name {', '.join(self._known)}"
+            raise ModelUnknown(text, model=reference) from error
+
+    def find_model(self, reference: str | None) -> Model:
+        """Return the model of that name, or the chosen one. Raises ModelUnknown."""
+        return self.default[0].model if reference is None else self.pick(reference)[0].model
 
     def _find(self, reference: str) -> tuple[ModelRoute, ...]:
         if len(reference) > LONGEST_NAME:

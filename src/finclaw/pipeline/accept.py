@@ -1,4 +1,4 @@
-"""Preparation of a message for the store: the form in which it can be kept."""
+"""Acceptance of a message by the store, in the form in which it can be kept."""
 
 from datetime import UTC, datetime
 
@@ -6,6 +6,9 @@ from msgspec.structs import replace
 
 from finclaw.errors import ChannelError
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.record import Accepted
+from finclaw.kernel.store_port import Inbox
+from finclaw.pipeline.engine import LocalEngine
 from finclaw.text import fix_surrogates as whole
 
 
@@ -32,6 +35,11 @@ def make_storable(inbound: Inbound) -> Inbound:
         attachments=tuple(replace(each, id=whole(each.id), name=whole(each.name)) for each in inbound.attachments),
         sent_at=None if inbound.sent_at is None else _utc(inbound.sent_at),
     )
+
+
+async def accept_for_extension(store: Inbox, engine: LocalEngine, inbound: Inbound, session: str) -> Accepted:
+    """Accept what an extension says in a session, or asks there. It has its turn, whatever happens meanwhile."""
+    return await store.accept(make_storable(inbound), session, engine.submit)
 
 
 def _is_storable(inbound: Inbound) -> bool:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from typing import Any, Final, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog
@@ -43,6 +44,15 @@ STOP_LABELS: Final[dict[Language, str]] = {"en": "Stop", "ko": "중단"}
 DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
 
+class EarlyOptions(Struct, frozen=True, kw_only=True):
+    """Options of early delivery beside the settings of the pipeline."""
+
+    pauses: Mapping[str, Pause] = {}
+    """Between two blocks, by channel."""
+    stop_command: str = ""
+    """The command of the button under an answer that is being written; empty: there is none."""
+
+
 class EarlyDelivery:
     """The part of delivery that runs beside the turn."""
 
@@ -55,7 +65,7 @@ class EarlyDelivery:
         clock: Clock,
         checks: Sequence[Check],
         settings: PipelineSettings,
-        pauses: Mapping[str, Pause],
+        options: EarlyOptions,
     ) -> None:
         self._store = store
         self._ring = ring
@@ -64,9 +74,7 @@ class EarlyDelivery:
         self._clock = clock
         self._checks = checks
         self._settings = settings
-        self._pauses = pauses
-        self.stop_command = ""
-        """The command of the button under an answer that is being written; empty: there is none."""
+        self._options = options
 
     def follow(self, run: MessageRun, turn: TurnLog) -> AbstractAsyncContextManager[Emit]:
         """The events of a turn, with what may be seen of its answer while it is being written."""
@@ -86,7 +94,7 @@ class EarlyDelivery:
     @asynccontextmanager
     async def _show_early(self, run: MessageRun, turn: TurnLog, channel: Channel) -> AsyncGenerator[Emit]:
         items = TurnItems(self._store, self._sender, run.accepted, turn)
-        run.sequencer = sequencer = ReplySequencer(self._clock, pause=self._pauses.get(channel.name))
+        run.sequencer = sequencer = ReplySequencer(self._clock, pause=self._options.pauses.get(channel.name))
         if channel.capabilities.blocks:
             view, emit = self._open_blocks(run, turn, channel, items, sequencer)
         else:
@@ -167,9 +175,9 @@ class EarlyDelivery:
 
     async def _prepare_preview(self, run: MessageRun, turn: TurnLog, channel: Channel, text: str) -> Outbound | None:
         visible = await self._prepare(run, turn, channel, "preview", text)
-        if visible is None or not self.stop_command or channel.capabilities.buttons is None:
+        if visible is None or not self._options.stop_command or channel.capabilities.buttons is None:
             return None if visible is None else visible.parts[0]
-        command = f"{self.stop_command} {run.accepted.id}"
+        command = f"{self._options.stop_command} {run.accepted.id}"
         button = ActionButton(label=STOP_LABELS[run.inbound.reply_language], command=command)
         fits = has_buttons_for(channel.capabilities, (button,))
         return replace(visible.parts[0], actions=(button,) if fits else ())

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import Final
 
@@ -11,9 +11,9 @@ from finclaw.kernel.event import Emit, MessageAccepted
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, StopMark
 from finclaw.kernel.scope import Outcome
-from finclaw.pipeline.pipeline import Pipeline
+from finclaw.pipeline.isolation import CrashIsolation
+from finclaw.pipeline.runs import MessageRuns
 from finclaw.pipeline.watchdogs import DeadlockWatchdog
-from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lanes
 
 log = logging.getLogger(__name__)
@@ -22,14 +22,16 @@ LAST_WAIT: Final = 3.0
 """Seconds in which a cancelled message must be out of the pipeline: enough to clean up, not to hold up the stop."""
 
 
+HandleMessage = Callable[[Accepted], Awaitable[Outcome]]
+
+
 class LocalEngine:
     """An engine that runs every message as a task of this process."""
 
-    def __init__(
-        self, pipeline: Pipeline, lanes: Lanes, emit: Emit, clock: Clock, debounce: Debounce | None = None
-    ) -> None:
-        self._debounce = debounce
-        self._pipeline = pipeline
+    def __init__(self, runs: MessageRuns, lanes: Lanes, isolation: CrashIsolation, emit: Emit, clock: Clock) -> None:
+        self._handle: HandleMessage | None = None
+        self._runs = runs
+        self._isolation = isolation
         self._lanes = lanes
         self._emit = emit
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -44,12 +46,17 @@ class LocalEngine:
         """How many messages have left the pipeline."""
         self._watchdog = DeadlockWatchdog(self, clock)
 
+    def start(self, handle: HandleMessage) -> None:
+        """Begin to run messages: `handle` brings one to its outcome."""
+        self._handle = handle
+
     def expect(self, accepted: Accepted) -> None:
         self._lanes.expect(accepted.session, accepted.ticket, accepted)
 
     def submit(self, accepted: Accepted) -> None:
         """Called in order of tickets, straight from the commit: the lane knows the message before it moves."""
-        if self._stopped:  # it is on disk, and the next start takes it up
+        handle = self._handle
+        if handle is None or self._stopped:  # it is on disk, and the recovery of a start takes it up
             return
         self._lanes.expect(accepted.session, accepted.ticket, accepted)
         inbound = accepted.inbound
@@ -65,7 +72,7 @@ class LocalEngine:
             )
         )
         # A fresh context: the commit that brings us here was perhaps another message's, and its log ids are its own.
-        task = asyncio.create_task(self._run(accepted), name=f"message {accepted.id}", context=Context())
+        task = asyncio.create_task(self._run(accepted, handle), name=f"message {accepted.id}", context=Context())
         self._tasks[accepted.id] = task
         self._open[accepted.id] = accepted
         self._watchdog.watch()
@@ -86,7 +93,7 @@ class LocalEngine:
 
     def _find_host(self, accepted: Accepted) -> str | None:
         if accepted.joined_to is not None:  # before a crash
-            host = self._pipeline.find_run(accepted.joined_to)
+            host = self._runs.find(accepted.joined_to)
             joined = () if host is None or host.log is None else host.log.claim.joined
             return accepted.joined_to if any(each.id == accepted.id for each in joined) else None
         running = self._lanes.list_open(accepted.session)
@@ -99,25 +106,23 @@ class LocalEngine:
         return inbound_id if accepted is None else self._find_host(accepted) or inbound_id
 
     def stop_message(self, inbound_id: str, reason: str) -> bool:
-        """Stop a message, with the turn that it has joined. False: as in `Pipeline.stop`."""
+        """Stop a message, with the turn that it has joined. False: as in `MessageRuns.stop`."""
         host = self.find_host(inbound_id)
         mark = StopMark(reason, told=host != inbound_id)
-        if inbound_id in self._open and self._pipeline.find_run(inbound_id) is None:
-            stopped = self._pipeline.stop_on_arrival(inbound_id, mark)
+        if inbound_id in self._open and self._runs.find(inbound_id) is None:
+            stopped = self._runs.stop_on_arrival(inbound_id, mark)
         else:
-            stopped = self._pipeline.stop(inbound_id, reason, told=mark.told)
-        return self._pipeline.stop(host, reason) if host != inbound_id else stopped
+            stopped = self._runs.stop(inbound_id, reason, told=mark.told)
+        return self._runs.stop(host, reason) if host != inbound_id else stopped
 
     async def suspend(self, inbound_id: str) -> Accepted | None:
         """Take a message that waits for its turn out of the pipeline, to be submitted again with its place kept.
 
         None: it is not here, or its turn has begun. Whoever waits for its end goes on waiting.
         """
-        task, accepted, run = (
-            self._tasks.get(inbound_id),
-            self._open.get(inbound_id),
-            self._pipeline.find_run(inbound_id),
-        )
+        task = self._tasks.get(inbound_id)
+        accepted = self._open.get(inbound_id)
+        run = self._runs.find(inbound_id)
         has_begun = run is not None and run.log is not None
         if task is None or accepted is None or has_begun or accepted.claim is not None or self.has_joined(accepted):
             return None
@@ -132,23 +137,18 @@ class LocalEngine:
         finally:
             self._suspended.discard(inbound_id)
         if run is not None and (mark := run.stoppable.mark) is not None:  # somebody has stopped it meanwhile
-            self._pipeline.stop_on_arrival(inbound_id, mark)
+            self._runs.stop_on_arrival(inbound_id, mark)
         return accepted
 
-    async def _run(self, accepted: Accepted) -> None:
+    async def _run(self, accepted: Accepted, handle: HandleMessage) -> None:
         outcome: Outcome | None = None
         with log_ids(message=accepted.id, session=accepted.session):
             try:
-                if self._debounce is not None:
-                    await self._debounce.wait(accepted)
-                async with self._pipeline.crash_isolation(accepted) as isolation:
-                    outcome = await self._pipeline.handle(accepted, isolation)
+                outcome = await handle(accepted)
                 log.info("%s", outcome.kind, extra={"ms": outcome.duration_ms, "reason": outcome.reason})
             except Exception:  # it stays unfinished on disk, and the next start takes it up
                 log.exception("message %s could not be brought to an end", accepted.id)
             finally:
-                if self._debounce is not None:
-                    self._debounce.leave(accepted)
                 self._forget(accepted.id)
                 self.ended += 1
                 if accepted.id not in self._suspended:
@@ -182,7 +182,7 @@ class LocalEngine:
 
     def _is_at_work(self, accepted: Accepted) -> bool:
         """Whether it runs its turn, or one of its stages other than the wait for its lane."""
-        run = self._pipeline.find_run(accepted.id)
+        run = self._runs.find(accepted.id)
         if run is None or not run.isolation.is_inside:
             return run is not None and run.log is not None
         is_waiting = run.journal.running == "dispatch" and self._lanes.position(accepted.session, accepted.ticket) > 0
@@ -190,12 +190,12 @@ class LocalEngine:
 
     def _describe_wait(self, session: str, queue: Sequence[Accepted]) -> str:
         first = min(queue, key=lambda each: each.ticket)
-        run = self._pipeline.find_run(first.id)
+        run = self._runs.find(first.id)
         state = "waits to enter the pipeline" if run is None else "waits for its turn"
         return f"{session}: message {first.id} {state}, {len(queue) - 1} behind it"
 
     def give_up_exclusivity(self) -> None:
-        self._pipeline.isolation.give_up_exclusivity()
+        self._isolation.give_up_exclusivity()
 
     async def idle(self) -> None:
         while self._tasks:

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from finclaw.kernel.event import Emit, MessageEnded
 from finclaw.kernel.middleware import Layer, compose
 from finclaw.kernel.person import set_reader
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import Accepted, ClaimOnAccept, StopMark, TurnCalls
+from finclaw.kernel.record import Accepted, ClaimOnAccept, TurnCalls
 from finclaw.kernel.scope import Ids, MessageContext, Outcome, StageEntry
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.pipeline.ack import Ack
@@ -38,8 +38,11 @@ from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.message_run import Deadline, MessageRun
 from finclaw.pipeline.persons import ReplyLanguages
 from finclaw.pipeline.recovery import Fate
+from finclaw.pipeline.runs import MessageRuns
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.pipeline.stops import Revisions
 from finclaw.redaction.redact import describe_error
+from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.lane import Lanes, WaitingLimit
 
 log = logging.getLogger(__name__)
@@ -59,7 +62,18 @@ class Stages(Struct, frozen=True, kw_only=True):
     agent: Agent
     deliver: Deliver
     languages: ReplyLanguages
+    revisions: Revisions
     hours: MarketHours | None = None
+
+
+class Traffic(Struct, frozen=True, kw_only=True):
+    """The messages in the pipeline: their runs, and what they wait for before and between the stages."""
+
+    runs: MessageRuns
+    lanes: Lanes
+    limit: WaitingLimit
+    isolation: CrashIsolation
+    debounce: Debounce
 
 
 class Pipeline:
@@ -71,7 +85,7 @@ class Pipeline:
         stages: Stages,
         layers: Sequence[Layer[MessageContext, Outcome]],
         store: ConversationStore,
-        lanes: Lanes,
+        traffic: Traffic,
         channels: Mapping[str, Channel],
         clock: Clock,
         emit: Emit,
@@ -79,25 +93,22 @@ class Pipeline:
         self._settings = settings
         self._stages = stages
         self._store = store
-        self._lanes = lanes
-        self.limit = WaitingLimit(lanes, settings.max_waiting)
+        self._lanes = traffic.lanes
+        self._runs = traffic.runs
+        self._limit = traffic.limit
+        self.isolation = traffic.isolation
+        self._debounce = traffic.debounce
         self._channels = channels
         self._clock = clock
         self._emit = emit
-        self.isolation = CrashIsolation()
         self._recovery_throttle = RecoveryThrottle(store, clock)
-        self._runs: dict[str, MessageRun] = {}
-        self.revise: Callable[[MessageRun], Awaitable[None]] | None = None
-        """Handles edits and deletions. Raises Halt unless there is something to answer."""
-        self._arrivals: dict[str, StopMark] = {}
-        """Messages that are to be stopped as soon as they are handled."""
         self._accepted: dict[int, Accepted] = {}
         """By the run's object id: what layers can reach of a run, they can change."""
         self._ring = compose("message", layers, self._run_to_outcome, Outcome) if layers else None
 
     def check(self, inbound: Inbound, session: str) -> None:
         """Refuse what cannot be answered, before it is accepted. Raises SessionFull, NotOwner or ModelUnknown."""
-        self.limit.check(session, lambda: self.is_stop(inbound))
+        self._limit.check(session, lambda: self.is_stop(inbound))
         if inbound.wishes is None or inbound.wishes.model is None:
             return
         if "owner" not in self._stages.gate.identify_sender(inbound).roles:
@@ -123,7 +134,16 @@ class Pipeline:
             return None
         return self._stages.dispatch.claim_on_accept(inbound, session)
 
-    def crash_isolation(self, accepted: Accepted) -> Entry:
+    async def run(self, accepted: Accepted) -> Outcome:
+        """Bring a message to its outcome, once its sender has paused and the crash isolation lets it in."""
+        try:
+            await self._debounce.wait(accepted)
+            async with self._crash_isolation(accepted) as isolation:
+                return await self.handle(accepted, isolation)
+        finally:
+            self._debounce.leave(accepted)
+
+    def _crash_isolation(self, accepted: Accepted) -> Entry:
         """The hold on the crash isolation that `handle` needs.
 
         Whatever ran when the process died is a suspect, and may be innocent. So those on their last try run one after
@@ -143,9 +163,8 @@ class Pipeline:
     async def handle(self, accepted: Accepted, isolation: Entry) -> Outcome:
         """See one accepted message through to its one recorded outcome. Only cancellation (a stop) gets out."""
         run = self._new_run(accepted, isolation=isolation)
-        self._runs[accepted.id], self._accepted[id(run)] = run, accepted
-        if self._arrivals and (mark := self._arrivals.pop(accepted.id, None)) is not None:
-            run.stoppable.stop(mark.reason, by_person=True, told=mark.told)
+        self._accepted[id(run)] = accepted
+        self._runs.enter(run)
         try:
             if accepted.left and not run.inbound.from_extension:
                 await self._recovery_throttle.mark_attempt(accepted.id)
@@ -159,9 +178,10 @@ class Pipeline:
             raise
         finally:
             self._recovery_throttle.leave(accepted.id)
-            self.limit.leave(accepted.id)
+            self._limit.leave(accepted.id)
             run.leave()
-            del self._runs[accepted.id], self._accepted[id(run)]
+            self._runs.leave(run)
+            del self._accepted[id(run)]
         outcome = run.recorded or outcome
         kind, formatted = outcome.kind, outcome.is_markdown
         told = MessageEnded(outcome=kind, reason=outcome.reason, reply=outcome.reply, is_markdown=formatted, **run.ids)
@@ -178,26 +198,6 @@ class Pipeline:
         saying = run.inbound.saying or Outbound(text="", kind="notice")
         run.reply = replace(saying, text=run.inbound.text, thread=run.inbound.thread)
         return run.end_with("command", f"said by {run.inbound.from_extension}")
-
-    def stop(
-        self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"] = "person", told: bool = False
-    ) -> bool:
-        """Stop a message up to the commit of its answer. False: it has ended, is being stopped, or is not here.
-
-        Its sender is told, unless somebody else has told them (`told`).
-        """
-        run = self._runs.get(inbound_id)
-        if run is None or run.recorded is not None:
-            return False
-        return run.stoppable.stop(reason, by_person=by == "person", told=told)
-
-    def stop_on_arrival(self, inbound_id: str, mark: StopMark) -> bool:
-        """Stop a message as soon as it is handled: it may have to wait before that. False: it is stopped already."""
-        return self._arrivals.setdefault(inbound_id, mark) is mark
-
-    def find_run(self, inbound_id: str) -> MessageRun | None:
-        """The run of a message that is in the pipeline."""
-        return self._runs.get(inbound_id)
 
     async def give_up(self, accepted: Accepted, which: Fate, reason: str, *, fold: bool) -> Outcome:
         """End a message that is not tried (again): its sender is told. `fold`: what its turn has done is kept.
@@ -239,8 +239,8 @@ class Pipeline:
         with stage("normalize"):
             if self._is_too_long(run.inbound):
                 raise self._too_long(run.inbound)
-            if run.inbound.kind in ("edit", "delete") and self.revise is not None:
-                await self.revise(run)
+            if run.inbound.kind in ("edit", "delete"):
+                await stages.revisions.apply(run)
             message = normalize(run.inbound)
         with stage("gate"):
             sender = stages.gate.admit(message)
@@ -269,11 +269,11 @@ class Pipeline:
 
     async def _refuse_above_limit(self, run: MessageRun) -> None:
         """Raises Halt for what waits in a full session. Its people are told once; each message bears a sign."""
-        reason = self.limit.find_refusal(run.accepted.id)
+        reason = self._limit.find_refusal(run.accepted.id)
         if reason is None:
             return
         await self._stages.ack.show_refusal(run.inbound, self._channels.get(run.inbound.channel))
-        is_told = not self.limit.must_tell(run.accepted.session)
+        is_told = not self._limit.must_tell(run.accepted.session)
         raise Halt("skip", reason, outcome="refused", reply=None if is_told else notice("full", run.inbound))
 
     async def _wait_in_lane(self, run: MessageRun) -> None:

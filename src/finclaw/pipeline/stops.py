@@ -23,7 +23,7 @@ from finclaw.kernel.store_port import Store
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.pipeline import Pipeline
+from finclaw.pipeline.runs import MessageRuns
 
 STOPS_WITHIN: Final = 0.8
 """Seconds in which a stopped message ends; a tool that ignores its cancellation is left behind before that."""
@@ -36,10 +36,10 @@ class SessionStops:
     """The one way in which people, the API, a reset and an interrupting message stop what a session does."""
 
     def __init__(
-        self, store: Store, pipeline: Pipeline, engine: LocalEngine, sender: OrderedSender, clock: Clock
+        self, store: Store, runs: MessageRuns, engine: LocalEngine, sender: OrderedSender, clock: Clock
     ) -> None:
         self._store = store
-        self._pipeline = pipeline
+        self._runs = runs
         self._engine = engine
         self._sender = sender
         self._clock = clock
@@ -55,7 +55,7 @@ class SessionStops:
         everybody = self._engine.find_open(request.session)
         hosts = set[str]() if request.only is None else {self._engine.find_host(request.only)}
         chosen = [each for each in everybody if _is_meant(each, request) or each.id in hosts]
-        runs = {each.id: run for each in chosen if (run := self._pipeline.find_run(each.id)) is not None}
+        runs = {each.id: run for each in chosen if (run := self._runs.find(each.id)) is not None}
         running = [each.id for each in chosen if each.id in runs and self._has_begun(each, runs[each.id])]
         if only_waiting:  # who has begun by now, or is in a turn that has, goes on
             chosen, running = [each for each in chosen if each.id not in running], list[str]()
@@ -64,8 +64,8 @@ class SessionStops:
         teller = None if request.told else next(iter((*running, *waiting)), None)
         marks = {each: StopMark(request.reason, told=each != teller) for each in (*waiting, *running)}
         for inbound_id, mark in marks.items():
-            if not self._pipeline.stop(inbound_id, mark.reason, told=mark.told) and inbound_id not in runs:
-                self._pipeline.stop_on_arrival(inbound_id, mark)
+            if not self._runs.stop(inbound_id, mark.reason, told=mark.told) and inbound_id not in runs:
+                self._runs.stop_on_arrival(inbound_id, mark)
         withdrawn = () if only_waiting else await self._withdraw(request, marks)
         taken = {each.id for each in chosen if only_waiting and self._engine.has_joined(each)}  # in this very moment
         withdrawal = StopMark(request.reason)
@@ -231,25 +231,24 @@ class TurnUndo:
     def __init__(
         self,
         store: Store,
-        pipeline: Pipeline,
+        runs: MessageRuns,
         claim: Callable[[MessageRun], Awaitable[TurnLog]],
-        accept: Accept,
         sender: OrderedSender,
         clock: Clock,
     ) -> None:
         self._store = store
-        self._pipeline = pipeline
+        self._runs = runs
         self._claim = claim
-        self._accept = accept
         self._sender = sender
         self._clock = clock
 
-    async def undo(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
+    async def undo(self, accepted: Accepted, *, is_owner: bool, accept_again: Accept | None) -> UndoneTurn:
         """Take out the last turn of the session that a command is in; the command's own end commits it.
 
-        `again`: its question is accepted anew first, so that no crash can lose it; it waits behind the command.
+        With `accept_again` its question is first accepted again, so that no crash can lose it, and waits after the
+        command.
         """
-        run = self._pipeline.find_run(accepted.id)
+        run = self._runs.find(accepted.id)
         if run is None:
             raise SessionError(f"message {accepted.id} is not in the pipeline, and cannot undo anything")
         last = await self._store.last_turn(accepted.session)
@@ -259,8 +258,8 @@ class TurnUndo:
             return UndoneTurn(problem="others")
         if not last.whole:
             return UndoneTurn(problem="shortened", question=last.inbound.text)
-        if again:
-            await self._accept(_ask_again(last, accepted))
+        if accept_again is not None:
+            await accept_again(_ask_again(last, accepted))
         await self._remove(run, last)
         tools = () if last.outcome is None else tuple(each.name for each in last.outcome.tools)
         return UndoneTurn(question=last.inbound.text, used_tools=bool(tools))

@@ -187,7 +187,7 @@ class KeptOptions:
     whoever does one of these calls `drop` or `load`. What is carried over to a next turn goes with them.
     """
 
-    def __init__(self, store: Store, check_model: Callable[[str], None] | None = None) -> None:
+    def __init__(self, store: Store, check_model: Callable[[str], object] | None = None) -> None:
         """`check_model` raises ModelUnknown for one that the settings have no more: it is not used then."""
         self._store = store
         self.carried_over = CarriedOver(store)

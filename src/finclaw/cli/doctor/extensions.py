@@ -18,9 +18,9 @@ from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.tokens.estimator import Estimator
 from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
 from finclaw.clock import SystemClock
+from finclaw.composition.agent import agent_prompt
 from finclaw.composition.channels import problems_of_channels
 from finclaw.composition.extensions import load_registrar
-from finclaw.composition.gateway import agent_prompt
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
 from finclaw.errors import FinclawError
