@@ -19,7 +19,7 @@ from finclaw.delivery.outbox import MAX_DOUBTS
 from finclaw.delivery.split import RESENT_MARK
 from finclaw.kernel.message import Message
 from finclaw.storage.blobs.directory import BLOBS
-from finclaw.storage.jsonl.directories import SESSIONS
+from finclaw.storage.jsonl.directory import SESSIONS
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite import transcript
 from finclaw.storage.sqlite.codec import UNITS, PublicIds, read_inbound, read_outcome

@@ -32,7 +32,7 @@ from finclaw.policy.policy import Policy
 from finclaw.policy.rule import Rule
 from finclaw.policy.stages import STAGES
 from finclaw.policy.verdict import PolicyContext, ToolFacts, Verdict
-from finclaw.storage.jsonl.repair import repair_transcript
+from finclaw.storage.jsonl.base import repair_transcript
 from finclaw.testing import FakeClock, call, reply
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.result_guard import GuardOptions, guard

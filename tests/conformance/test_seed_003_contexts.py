@@ -19,7 +19,7 @@ from finclaw.kernel.event import ExecutionCompleted
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Append, LlmMessage, Patch, Remove, Replace, Text, ToolResult, Truncate
 from finclaw.kernel.scope import ConversationView, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
-from finclaw.storage.jsonl.directories import SESSIONS
+from finclaw.storage.jsonl.directory import SESSIONS
 from finclaw.testing import call, fails, reply
 
 LOOK = reply(call("look", {"text": "x"}))

@@ -49,11 +49,11 @@ async def count(locks: WriteLocks, session: str, counter: Path, times: int) -> N
     say("ready")
     await told()
     for _ in range(times):
-        async with locks.held(session, PATIENCE) as fence:
+        async with locks.held(session, PATIENCE) as handle:
             value = int(read(counter)) + 1
             await asyncio.sleep(0.001)
             write(counter, str(value))
-        say(f"{value} {fence}")
+        say(f"{value} {handle.fence}")
         await asyncio.sleep(0.01)  # so that the others get their turn and the lock changes hands
 
 

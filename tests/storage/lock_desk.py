@@ -13,8 +13,7 @@ import pytest
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.event import Event
-from finclaw.storage.jsonl.lock import WriteLocks
-from finclaw.storage.jsonl.lock_file import LockNote, read_note
+from finclaw.storage.jsonl.lock import LockNote, WriteLocks, read_note
 from finclaw.testing import FakeClock
 
 
@@ -47,7 +46,7 @@ class Desk:
     def leave_note(self, session: str, **changes: Any) -> None:
         """What a holder that died would have left, but for these changes."""
         now = self.clock.now()
-        note = LockNote(owner="gone", pid=1, host="elsewhere", session=session, since=now, beat=now, fence=7, held=True)
+        note = LockNote(owner="gone", pid=1, host="elsewhere", session=session, since=now, fence=7, held=True)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.path(session).write_bytes(msgspec.json.encode(msgspec.structs.replace(note, **changes)))
 

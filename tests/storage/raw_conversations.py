@@ -3,7 +3,7 @@
 from tests.ports.nouns import AT, said
 
 from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
-from finclaw.storage.jsonl.record import (
+from finclaw.storage.jsonl.base import (
     BaseLine,
     FoldedLine,
     MessageLine,

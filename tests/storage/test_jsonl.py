@@ -35,7 +35,7 @@ from finclaw.errors import ConfigError, StoreFailed, Superseded
 from finclaw.kernel.event import Event, LockAcquired, SessionRepaired
 from finclaw.kernel.message import Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.kernel.record import Accepted
-from finclaw.storage.jsonl.directories import Directories
+from finclaw.storage.jsonl.directory import list_directories, session_directory
 from finclaw.storage.jsonl.log import group, write_lines
 from finclaw.storage.jsonl.store import JsonlStore, open_jsonl_store
 from finclaw.storage.kinds import open_kind
@@ -68,7 +68,7 @@ class Bench:
         return self.store
 
     def directory(self, session: str = "s") -> Path:
-        return Directories(self.where / "sessions").of(session)
+        return session_directory(self.where / "sessions", session)
 
     @property
     def base(self) -> Path:
@@ -544,5 +544,5 @@ async def test_the_setting_chooses(tmp_path: Path):
     async with build(Settings(state=tmp_path, storage=StorageSettings(kind="jsonl"))) as app:
         outcome = await app.handle(written("hello"))
         assert outcome.kind == "answered"
-    (directory,) = Directories(tmp_path / "sessions")
+    (directory,) = list_directories(tmp_path / "sessions")
     assert len(lines(directory / "messages" / "base.jsonl")) == 3

@@ -17,16 +17,19 @@ from tests.support.api_rules import violations
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.message import Message, Source, ToolCall
-from finclaw.storage.jsonl.lines import read_lines, write_line
-from finclaw.storage.jsonl.record import (
+from finclaw.storage.jsonl.base import (
     BaseLine,
     FoldedLine,
     MessageLine,
-    base_of,
+    Repaired,
+    read_base,
     read_base_line,
+    repair_file,
+    repair_transcript,
     write_base_line,
 )
-from finclaw.storage.jsonl.repair import Repaired, repair_file, repair_transcript
+from finclaw.storage.jsonl.files import Files
+from finclaw.storage.jsonl.lines import read_lines, write_line
 from finclaw.transcript.integrity import UNAVAILABLE
 from finclaw.transcript.request_sanitizer import sanitize_request
 
@@ -58,7 +61,7 @@ def kept(repaired: Repaired) -> set[str]:
 def test_lines_come_back_as_they_were_written() -> None:
     read = read_lines(RAW, read_base_line)
     assert list(read.records) == LINES
-    assert (read.bad, read.intact, read.unended) == ((), len(RAW), False)
+    assert (read.bad, read.unended) == ((), False)
     assert [RAW[:end] for end in read.ends] == [b"".join(WRITTEN[: place + 1]) for place in range(len(WRITTEN))]
 
 
@@ -91,7 +94,7 @@ def test_what_would_not_be_one_line_is_refused(json: bytes) -> None:
 def test_what_editors_do_is_no_damage(edited: bytes) -> None:
     read = read_lines(edited, read_base_line)
     assert list(read.records) == LINES
-    assert (read.bad, read.intact) == ((), len(edited))
+    assert read.bad == ()
     assert read.unended == (edited == RAW[:-1])
 
 
@@ -107,10 +110,10 @@ def test_a_changed_line_with_its_old_checksum_is_told_and_not_believed() -> None
     assert len(read.records) == len(LINES) - 2
 
 
-def test_the_intact_prefix_ends_where_the_first_damage_begins() -> None:
+def test_a_bad_line_is_reported_with_its_offset() -> None:
     damaged = b"".join([*WRITTEN[:3], b"garbage\n", *WRITTEN[3:]])
     read = read_lines(damaged, read_base_line)
-    assert read.intact == len(b"".join(WRITTEN[:3])) == read.bad[0].offset
+    assert read.bad[0].offset == len(b"".join(WRITTEN[:3]))
     assert list(read.records) == LINES
 
 
@@ -152,10 +155,10 @@ def test_a_last_record_without_its_newline_is_told_after_earlier_damage_too() ->
 def test_no_bytes_at_all_stop_the_reader(pieces: list[bytes], between: bytes) -> None:
     raw = between.join(pieces)
     read = read_lines(raw, read_base_line)
-    assert 0 <= read.intact <= len(raw)
-    assert read_lines(raw[: read.intact], read_base_line).bad == ()
     assert len(read.ends) == len(read.records)
-    assert bool(read.bad) == (read.intact < len(raw))
+    assert all(
+        read_lines(raw[: bad.offset], read_base_line).bad == read.bad[:number] for number, bad in enumerate(read.bad)
+    )
     judge(repair_transcript(raw))
 
 
@@ -181,7 +184,7 @@ def test_ten_thousand_lines_and_a_hostile_one_take_no_time() -> None:
 
 @pytest.mark.spec("DX-60")
 def test_messages_behind_the_last_mark_belong_to_a_fold_that_did_not_finish() -> None:
-    base = base_of(LINES[:-1])
+    base = read_base(b"".join(WRITTEN[:-1]))
     assert messages_in([*base.folded]) == FIRST
     assert messages_in([*base.unfinished]) == SECOND
     assert base.last == FoldedLine("t-1", 4, 1)
@@ -195,28 +198,30 @@ def test_they_are_dropped_where_the_events_have_them_and_kept_where_nothing_else
     assert dropped.raw == b"".join(WRITTEN[:5])
     keeping = repair_transcript(torn)
     assert [*keeping.messages] == [*FIRST, *SECOND]
-    assert base_of(read_lines(keeping.raw, read_base_line).records).last == FoldedLine("t-1", 4, 1)
+    assert read_base(keeping.raw).last == FoldedLine("t-1", 4, 1)
     judge(keeping)
 
 
-def test_a_fold_done_twice_after_a_crash_reads_once_with_its_marks_in_order() -> None:
-    twice = b"".join([*WRITTEN[:-2], *WRITTEN[5:]])
-    repaired = repair_transcript(twice)
-    assert [*repaired.messages] == [*FIRST, *SECOND]
-    assert repaired.raw == RAW
+MENDED = b"".join([*WRITTEN[:4], *WRITTEN[5:]])
+"""A repaired file: the messages with their turns, and the last mark alone."""
 
 
-def test_a_message_doubled_by_a_later_turn_stays_before_its_first_mark() -> None:
-    doubled = b"".join([*WRITTEN[:5], WRITTEN[3], *WRITTEN[5:]])
-    assert repair_transcript(doubled).raw == RAW
+@pytest.mark.parametrize(
+    "doubled",
+    [
+        pytest.param([*WRITTEN[:-2], *WRITTEN[5:]], id="a fold done twice after a crash"),
+        pytest.param([*WRITTEN[:5], WRITTEN[3], *WRITTEN[5:]], id="a message of an earlier turn"),
+    ],
+)
+def test_a_doubled_message_is_kept_once_at_its_first_place_and_turn(doubled: list[bytes]) -> None:
+    assert repair_transcript(b"".join(doubled)).raw == MENDED
 
 
-def test_a_stand_in_belongs_to_the_turn_of_its_call_and_stands_before_its_mark() -> None:
+def test_a_stand_in_belongs_to_the_turn_of_its_call() -> None:
     repaired = repair_transcript(b"".join(WRITTEN[:2] + WRITTEN[3:]))
-    lines = read_lines(repaired.raw, read_base_line).records
-    assert isinstance(lines[2], MessageLine)
+    lines = read_base(repaired.raw).folded
     assert lines[2].turn == "t-1"
-    assert [place for place, line in enumerate(lines) if isinstance(line, FoldedLine)] == [4, 7]
+    assert lines[2].message.role == "tool"
 
 
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,7 +330,7 @@ def names(path: Path) -> set[str]:
 
 @pytest.mark.spec("DX-36", "DX-60")
 def test_a_repaired_file_is_whole_and_its_old_self_is_kept_beside_it(base: Path) -> None:
-    assert repair_file(base).findings
+    assert repair_file(Files(), base).findings
     assert base.with_name("base.jsonl.bak-1").read_bytes() == RAW[:-9]
     assert [*repair_transcript(base.read_bytes()).messages] == [*FIRST, *SECOND]
     assert base.stat().st_mode & 0o777 == 0o640
@@ -334,9 +339,9 @@ def test_a_repaired_file_is_whole_and_its_old_self_is_kept_beside_it(base: Path)
 
 @pytest.mark.spec("TR-12", "DX-36")
 def test_repairing_again_touches_nothing(base: Path) -> None:
-    repair_file(base)
+    repair_file(Files(), base)
     before = base.stat()
-    assert repair_file(base).findings == ()
+    assert repair_file(Files(), base).findings == ()
     assert (base.stat().st_mtime_ns, base.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert names(base) == {"base.jsonl", "base.jsonl.bak-1"}
 
@@ -344,7 +349,7 @@ def test_repairing_again_touches_nothing(base: Path) -> None:
 @pytest.mark.spec("DX-36")
 def test_an_earlier_backup_is_never_touched(base: Path) -> None:
     base.with_name("base.jsonl.bak-1").write_bytes(b"precious")
-    repair_file(base)
+    repair_file(Files(), base)
     assert base.with_name("base.jsonl.bak-1").read_bytes() == b"precious"
     assert base.with_name("base.jsonl.bak-2").read_bytes() == RAW[:-9]
 
@@ -352,7 +357,7 @@ def test_an_earlier_backup_is_never_touched(base: Path) -> None:
 @pytest.mark.spec("TR-03")
 def test_a_file_of_which_nothing_can_be_read_is_left_as_it_is(base: Path) -> None:
     base.write_bytes(b"#!/bin/sh\necho this is no conversation\n")
-    report = repair_file(base)
+    report = repair_file(Files(), base)
     assert not report.is_recoverable
     assert base.read_bytes().startswith(b"#!/bin/sh")
     assert names(base) == {"base.jsonl"}
@@ -368,12 +373,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(base: Path, monkeypatch: pytest.M
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(StoreFailed, match="No space left"):
-        repair_file(base)
+    with pytest.raises(StoreFailed, match="is full; free some space"):
+        repair_file(Files(), base)
     assert base.read_bytes() == RAW[:-9]
     assert names(base) == {"base.jsonl"} | ({"base.jsonl.bak-1"} if fails_at > 1 else set[str]())
-
-
-def test_a_file_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed, match="No such file"):
-        repair_file(tmp_path / "base.jsonl")

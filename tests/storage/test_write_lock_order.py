@@ -1,4 +1,4 @@
-"""The write lock's fences, beats and files, waiters that go away, and tasks in any order."""
+"""The write lock's fences and files, waiters that go away, and tasks in any order."""
 
 import asyncio
 import fcntl
@@ -17,7 +17,7 @@ from tests.storage.lock_desk import Desk, limit, refused, settled
 
 from finclaw.errors import StoreFailed, Superseded
 from finclaw.kernel.event import Event, LockTakenOver
-from finclaw.storage.jsonl.lock import BEAT_SECONDS, WriteLocks
+from finclaw.storage.jsonl.lock import WriteLocks
 
 pytestmark = pytest.mark.spec("DX-33")
 
@@ -30,7 +30,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path / "locks")
 
 
-# ── fences, beats and files ─────────────────────────────────────────────────────────────────────────────────
+# ── fences and files ─────────────────────────────────────────────────────────────────────────────────
 
 
 def test_fences_rise_over_owners_restarts_and_a_clock_set_back(desk: Desk) -> None:
@@ -38,8 +38,8 @@ def test_fences_rise_over_owners_restarts_and_a_clock_set_back(desk: Desk) -> No
         fences: list[int] = []
         for number in range(30):
             desk.clock.jump(timedelta(hours=-1 if number % 3 else 1))
-            async with desk.owner().held("s") as fence:
-                fences.append(fence)
+            async with desk.owner().held("s") as handle:
+                fences.append(handle.fence)
         assert fences == sorted(set(fences))
 
     desk.clock.run(main())
@@ -54,7 +54,6 @@ def test_a_holder_whose_file_was_deleted_is_superseded(desk: Desk) -> None:
         desk.clock.advance(0.001)
         theirs = await desk.owner("new").acquire("s", timeout=0)
         assert theirs.fence > mine.fence
-        await desk.clock.sleep(BEAT_SECONDS + 1)
         mine.release()
         theirs.check()
         assert (desk.note("s").owner, desk.note("s").held) == ("new", True)
@@ -90,32 +89,6 @@ def test_a_copy_in_a_process_we_know_nothing_of_does_not_keep_the_lock(desk: Des
         handle.release()
         assert (await desk.owner().acquire("s", timeout=0)).acquired
         os.close(copy)
-
-    desk.clock.run(main())
-
-
-def hearts() -> int:
-    return sum(task.get_name() == "write locks" for task in asyncio.all_tasks())
-
-
-def test_one_heart_beats_for_all_locks_and_rests_when_there_are_none(desk: Desk) -> None:
-    async def main() -> None:
-        locks = desk.owner()
-        handles = [await locks.acquire(str(number)) for number in range(50)]
-        began = desk.clock.now()
-        for _ in range(5):
-            await desk.clock.sleep(BEAT_SECONDS)
-            assert hearts() == 1
-        await settled(200)
-        for number in range(50):
-            assert desk.note(str(number)).silent_for(desk.clock.now()) < BEAT_SECONDS
-            assert desk.note(str(number)).since == began
-        for handle in handles:
-            handle.release()
-        await desk.clock.sleep(BEAT_SECONDS * 2)
-        assert hearts() == 0
-        (await locks.acquire("0")).release()
-        assert hearts() == 1
 
     desk.clock.run(main())
 
@@ -234,7 +207,7 @@ def test_closing_frees_all_and_sends_the_waiting_away(desk: Desk) -> None:
             with pytest.raises(Superseded):
                 handle.check()
         await locks.close()
-        assert (hearts(), desk.open_files) == (0, [])
+        assert not desk.open_files
         assert not desk.note("0").held
 
     desk.clock.run(main())

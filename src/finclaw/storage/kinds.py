@@ -9,7 +9,7 @@ from finclaw.errors import ConfigError
 from finclaw.kernel.event import Emit
 from finclaw.kernel.port import Clock
 from finclaw.kernel.store_port import Store
-from finclaw.storage.jsonl.directories import SESSIONS, Directories
+from finclaw.storage.jsonl.directory import SESSIONS, list_directories
 from finclaw.storage.sqlite.database import DATABASE, close_quietly, explain, open_database
 from finclaw.storage.sqlite.store import open_store
 
@@ -20,7 +20,7 @@ def open_kind(kind: StoreKind, state: Path, clock: Clock, emit: Emit, *, threade
     """Raises ConfigError, StoreFailed or StoreCorrupt. Needs the state lock and a running loop."""
     path = state / DATABASE
     if kind == "sqlite":
-        if next(iter(Directories(state / SESSIONS)), None) is not None:
+        if list_directories(state / SESSIONS):
             raise _other("jsonl", f"in the files of {str(state / SESSIONS)!r}", "sqlite")
         return open_store(path, clock, threaded=threaded)
     from finclaw.storage.jsonl.store import open_jsonl_store  # noqa: PLC0415  start-up: another store

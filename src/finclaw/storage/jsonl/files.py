@@ -1,4 +1,4 @@
-"""File operations of the JSON Lines store: whole on disk or undone, with errors in words for the operator."""
+"""File operations that are whole on disk or undone, with errors that tell the operator what to do."""
 
 import errno
 import os
@@ -13,17 +13,17 @@ _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FileChanged(StoreFailed):
-    """The file was changed by another program: what we know of it is not true any more."""
+    """Another program changed the file: what is remembered of it is out of date."""
 
 
 class Files:
     """Reads and writes of whole files. Methods raise StoreFailed.
 
-    What is below the line is one call of the kernel each; tests cut the power there.
+    Each method below the line makes one system call; tests cut the power there.
     """
 
     def read(self, path: Path) -> bytes:
-        """Nothing, if there is no such file."""
+        """Return the content; empty if there is no such file."""
         with _translate_errors(path):
             try:
                 return path.read_bytes()
@@ -31,7 +31,7 @@ class Files:
                 return b""
 
     def tail(self, path: Path, most: int) -> tuple[bytes, int]:
-        """The last bytes of a file, and its size."""
+        """Return up to `most` bytes from the end of the file, and its size."""
         with _translate_errors(path):
             try:
                 file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -42,7 +42,7 @@ class Files:
                 return os.pread(file, most, max(0, size - most)), size
 
     def append(self, path: Path, at: int, data: bytes) -> None:
-        """Put the data at the end, which must be at `at`: what is behind it was never believed and goes."""
+        """Append the data at `at`, and sync. Bytes after `at` are left over from a failed append and are cut off."""
         with _translate_errors(path):
             created = not path.exists()
             file = self.open(path)
@@ -59,11 +59,14 @@ class Files:
                         self.sync_directory(path.parent)
                 except OSError:
                     with suppress(OSError):  # if this fails too, the next append cuts it off
-                        path.unlink() if created else self.truncate(file, path, at)
+                        if created:
+                            path.unlink()
+                        else:
+                            self.truncate(file, path, at)
                     raise
 
     def cut(self, path: Path, at: int) -> None:
-        """Take off what is behind `at`. Not synced: what comes back after a power cut is known to be of no use."""
+        """Cut the file at `at`. Not synced: readers recognise and ignore what a power cut brings back."""
         with _translate_errors(path):
             try:
                 file = os.open(path, _FLAGS)
@@ -74,19 +77,35 @@ class Files:
                     self.truncate(file, path, at)
 
     def replace(self, path: Path, data: bytes) -> None:
-        """The old content or the new, whatever happens."""
+        """Write the data under this name; after a crash the file has the old content or the new one."""
         fresh = path.with_name(f".{path.name}.new")
         with _translate_errors(path):
             file = self.open(fresh)
-            with _closing(file):
-                self.truncate(file, fresh, 0)
-                self.write(file, fresh, data, 0)
-                self.sync(file, fresh)
-            self.rename(fresh, path)
+            try:
+                with _closing(file):
+                    with suppress(FileNotFoundError):
+                        os.fchmod(file, path.stat().st_mode & 0o777)
+                    self.truncate(file, fresh, 0)
+                    self.write(file, fresh, data, 0)
+                    self.sync(file, fresh)
+                self.rename(fresh, path)
+            except OSError:
+                fresh.unlink(missing_ok=True)
+                raise
+            self.sync_directory(path.parent)
+
+    def back_up(self, path: Path, data: bytes) -> None:
+        """Keep the data beside the file, under the first free number: `base.jsonl.bak-1`."""
+        self.replace(_free_name(path, "bak"), data)
+
+    def put_away(self, path: Path, reason: str) -> None:
+        """Rename a file or a directory, such as `base.jsonl` to `base.jsonl.unreadable-1`."""
+        with _translate_errors(path):
+            self.rename(path, _free_name(path, reason))
             self.sync_directory(path.parent)
 
     def make(self, directory: Path) -> None:
-        """With its parents; each is there for good before anything is put into it."""
+        """Make the directory and its parents; each is synced before anything is put into it."""
         if directory.is_dir():
             return
         self.make(directory.parent)
@@ -94,29 +113,21 @@ class Files:
             self.make_directory(directory)
             self.sync_directory(directory.parent)
 
-    def move(self, path: Path, target: Path) -> None:
-        with _translate_errors(path):
-            self.rename(path, target)
-            self.sync_directory(path.parent)
-
-    @staticmethod
-    def free_name(path: Path, what: str) -> Path:
-        """A name beside it that nobody has: `base.jsonl.bak-1`."""
-        names = (path.with_name(f"{path.name}.{what}-{number}") for number in count(1))
-        return next(name for name in names if not name.exists())
-
     def keep_names(self, directory: Path) -> None:
-        """What was made in it stays in it."""
+        """Sync the directory, so that the files made in it stay in it."""
         with _translate_errors(directory):
             self.sync_directory(directory)
 
     def remove(self, path: Path) -> None:
-        """A file, or an empty directory."""
+        """Remove a file or an empty directory."""
         with _translate_errors(path), suppress(FileNotFoundError):
-            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
+                path.unlink()
 
     def erase(self, path: Path) -> None:
-        """Overwrite a file's content before it is removed. A symbolic link is only removed."""
+        """Overwrite the file's content before removing it. A symbolic link is only removed."""
         if path.is_file() and not path.is_symlink():
             with _translate_errors(path):
                 file = os.open(path, _FLAGS)
@@ -125,7 +136,7 @@ class Files:
                     self.sync(file, path)
         self.remove(path)
 
-    # ── the kernel ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── system calls ────────────────────────────────────────────────────────────────────────────────────────
 
     def open(self, path: Path) -> int:
         return os.open(path, _FLAGS | os.O_CREAT, 0o600)
@@ -136,7 +147,8 @@ class Files:
             written = os.pwrite(file, view, at)
             if not written:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            view, at = view[written:], at + written
+            view = view[written:]
+            at += written
 
     def sync(self, file: int, path: Path) -> None:
         os.fsync(file)
@@ -154,6 +166,11 @@ class Files:
         file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with _closing(file):
             os.fsync(file)
+
+
+def _free_name(path: Path, suffix: str) -> Path:
+    names = (path.with_name(f"{path.name}.{suffix}-{number}") for number in count(1))
+    return next(name for name in names if not name.exists())
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""Lines of a file that may have been torn, flipped or edited: every good record is read, every bad one is told.
+"""Lines of a file that may have been torn, damaged or edited: every good record is read, every bad one is reported.
 
 A line is one JSON object whose last field is the CRC-32 of the bytes before that field:
 
     {"type":"folded","turn":"t-1","seq":4,"version":2,"crc":"5f1d3a90"}
 
 So the file stays JSON Lines, for every editor and for `jq`. A line without the field, as a person writes it, is kept
-when it can be read. A line with a wrong one is damaged and is told: whoever changes a line by hand removes its `crc`.
+when it can be read. A line with a wrong one counts as damaged: a person who changes a line by hand removes its `crc`.
 """
 
 import re
@@ -24,7 +24,7 @@ _SEAL: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _SEAL_LENGTH: Final = 18
 _BOM: Final = b"\xef\xbb\xbf"
 _MOST_STARTS: Final = 32
-"""How many places of a damaged line are tried as the start of a record: a bound, so that no file takes for ever."""
+"""How many positions of a damaged line are tried as the start of a record: bounds the time for hostile files."""
 
 
 class BadLine(Struct, frozen=True):
@@ -36,19 +36,16 @@ class BadLine(Struct, frozen=True):
 
 
 class Lines(Struct, Generic[T], frozen=True):
-    """`ends` are the offsets behind each record. Up to `intact` nothing is wrong, and a writer may cut the file there;
-    `unended` says that the last record is good but lacks its newline, which a writer must put before it goes on.
-    """
+    """`ends` are the offsets behind each record. `unended`: the last record is good but lacks its newline."""
 
     records: tuple[T, ...]
     ends: tuple[int, ...]
     bad: tuple[BadLine, ...]
-    intact: int
     unended: bool
 
 
 def write_line(json: bytes) -> bytes:
-    """The line of one record, which must be a JSON object with at least one field and no line break."""
+    """Return the line of one record, which must be a JSON object with at least one field and no line break."""
     if not json.endswith(b"}") or len(json) < 3 or b"\n" in json:
         raise StoreFailed(f"a line holds one JSON object, not {json[:40]!r}; encode a record of this store")
     body = json[:-1]
@@ -56,13 +53,15 @@ def write_line(json: bytes) -> bytes:
 
 
 def read_lines(raw: bytes, decode: Callable[[bytes], T]) -> Lines[T]:
-    """Every record that can be read. What `decode` is given is what `write_line` was given."""
+    """Read every record that can be read. `decode` receives what `write_line` was given."""
     records: list[T] = []
     ends: list[int] = []
     bad: list[BadLine] = []
-    intact = end = number = 0
+    end = 0
+    number = 0
     for number, line in enumerate(raw.split(b"\n"), 1):
-        offset, end = end, min(end + len(line) + 1, len(raw))
+        offset = end
+        end = min(end + len(line) + 1, len(raw))
         try:
             record = _read(line, decode)
             if record is not None:
@@ -73,21 +72,19 @@ def read_lines(raw: bytes, decode: Callable[[bytes], T]) -> Lines[T]:
             rescued = list(_rescue(line, decode))
             records.extend(rescued)
             ends.extend([end] * len(rescued))
-        if not bad:
-            intact = end
     torn = bool(bad) and bad[-1].line == number
     unended = bool(raw) and not torn and not raw.endswith(b"\n")
-    return Lines(tuple(records), tuple(ends), tuple(bad), intact, unended)
+    return Lines(tuple(records), tuple(ends), tuple(bad), unended)
 
 
 class _Damaged(Exception):
-    """Why a line is no record."""
+    """The reason why a line is not a record."""
 
 
 def _read(line: bytes, decode: Callable[[bytes], T]) -> T | None:
-    """None for a line with nothing on it."""
+    """Return the record of a line, or None for an empty line."""
     text = line
-    if text[-1:] != b"}" or text[:1] != b"{":  # an editor's work: its line ends, its mark at the start of a file
+    if text[-1:] != b"}" or text[:1] != b"{":  # edited: other line ends, a byte order mark
         text = line.removeprefix(_BOM).strip(b" \t\r")
         if not text:
             return None
@@ -116,9 +113,9 @@ def _why(json: bytes, error: Exception) -> str:
 
 
 def _rescue(line: bytes, decode: Callable[[bytes], T]) -> Generator[T]:
-    """The records whose checksums are right inside a damaged line: behind a lost newline, or behind a torn write.
+    """Find records with a right checksum inside a damaged line: behind a lost newline, or behind a torn write.
 
-    What stands inside another object is never one: a model could have written it there, with its checksum.
+    A record nested in another object does not count: a model could have written it there, with its checksum.
     """
     begin = 0
     for seal in _SEAL.finditer(line):
@@ -127,7 +124,7 @@ def _rescue(line: bytes, decode: Callable[[bytes], T]) -> Generator[T]:
         for start in _starts(line, begin, seal.start()):
             body = line[start : seal.start()]
             if crc32(body) == int(seal[1], 16):
-                with suppress(_Damaged):  # whole, but no record of this store
+                with suppress(_Damaged):  # whole, but not a record of this store
                     yield _decode_json(body + b"}", decode)
                 break
         begin = seal.end()

@@ -1,109 +1,78 @@
 """Write locks of the file store: one writer per session, across tasks and processes.
 
-A task waits in its own process first, in order; only the first in line asks the kernel. So a dead holder blocks
-nobody, a live one is never robbed, and a file is open only while its lock is held.
+A task waits in its own process first, in order; only the first in line asks the kernel (flock). So a dead holder blocks
+nobody, a live one is never robbed, and a file is open only while its lock is held. The text of a lock file is a note
+for readers and never a claim. The file stays when the lock is free: unlinking a lock file that others have open would
+make two locks of one. Process exit releases the locks; a forked child closes its copies and holds nothing.
 """
 
 import asyncio
+import atexit
+import errno
+import fcntl
 import logging
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from contextvars import Context
-from hashlib import blake2b
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
+from typing import Annotated, Final
 from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Meta, Struct
 
 from finclaw.errors import StoreFailed, Superseded
 from finclaw.kernel.event import Emit, LockAcquired, LockReleased, LockTakenOver
 from finclaw.kernel.port import Clock
-from finclaw.storage.jsonl.lock_file import LockFile, LockNote, read_note
+from finclaw.private_files import make_private_directory
+from finclaw.storage.jsonl.directory import hash_key
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 0.02
 LONGEST_PAUSE: Final = 0.1
-BEAT_SECONDS: Final = 2.0
+LONGEST_NOTE: Final = 4096
+
+ShortText = Annotated[str, Meta(max_length=256)]
 
 
-class LockHandle:
-    """What asking for a lock gave. A task may have several for one session; only the last release frees it."""
+class LockNote(Struct, frozen=True, kw_only=True):
+    """The text of a lock file. `held` without a holder means that the owner died before it could release the lock."""
 
-    __slots__ = ("_began", "_hold", "_max_hold", "acquired", "fence", "lock_path", "warned")
+    owner: ShortText
+    pid: int
+    host: ShortText
+    session: ShortText
+    since: Annotated[datetime, Meta(tz=True)]
+    fence: Annotated[int, Meta(ge=0, lt=2**62)]
+    held: bool
 
-    def __init__(self, lock_path: Path, hold: "_Hold | None" = None, max_hold: float | None = None) -> None:
-        self.lock_path = lock_path
-        self.acquired = hold is not None
-        self.fence = 0 if hold is None else hold.fence
-        self.warned = False
-        self._hold = hold
-        self._max_hold = max_hold
-        self._began = 0.0 if hold is None else hold.clock.monotonic()
-
-    @property
-    def held(self) -> bool:
-        return self._hold is not None and self in self._hold.handles and self._hold.file.is_open
-
-    @property
-    def overdue(self) -> bool:
-        """Held for longer than `max_hold`: it is logged, and left to the holder, who alone knows what is half done."""
-        if self._hold is None or self._max_hold is None or not self.held:
-            return False
-        return self._hold.clock.monotonic() - self._began > self._max_hold
-
-    def check(self) -> None:
-        """Raises Superseded when this handle holds nothing (any more): whatever it was to protect must not go on."""
-        if self._hold is None or not self.held or not self._hold.file.stands:
-            raise Superseded("this writer does not hold the session's lock any more; read the session again")
-
-    def release(self) -> None:
-        """Does nothing the second time, and nothing if the lock was not got."""
-        if self._hold is not None and self in self._hold.handles:
-            self._hold.leave(self)
+    def __str__(self) -> str:
+        return f"{self.owner!r} (process {self.pid} on {self.host!r} since {self.since:%Y-%m-%d %H:%M:%S} UTC)"
 
 
-class _Hold:
-    """One session's lock in this process's hands."""
+def read_note(path: Path) -> LockNote | None:
+    """Return the note in a lock file, or None if there is no such file or no note in it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return _note_in(descriptor)
+    finally:
+        os.close(descriptor)
 
-    __slots__ = ("_free", "clock", "fence", "file", "handles", "queue", "session", "task")
 
-    def __init__(
-        self,
-        session: str,
-        file: LockFile,
-        fence: int,
-        queue: asyncio.Lock,
-        clock: Clock,
-        free: "Callable[[_Hold], None]",
-    ) -> None:
-        self.session = session
-        self.task = asyncio.current_task()
-        self.file = file
-        self.fence = fence
-        self.queue = queue
-        self.clock = clock
-        self.handles: set[LockHandle] = set()
-        self._free = free
-
-    def enter(self, max_hold: float | None) -> LockHandle:
-        handle = LockHandle(self.file.path, self, max_hold)
-        self.handles.add(handle)
-        return handle
-
-    def leave(self, handle: LockHandle) -> None:
-        self.handles.discard(handle)
-        if not self.handles:
-            self._free(self)
-
-    def beat(self) -> None:
-        self.file.beat(self.clock.now())
-        for handle in self.handles:
-            if handle.overdue and not handle.warned:
-                handle.warned = True
-                log.warning("the lock of session %r is held for longer than it should be", self.session)
+def _note_in(descriptor: int) -> LockNote | None:
+    try:
+        # The rest of an earlier, longer note may follow: only the first line counts.
+        line, _, _ = os.pread(descriptor, LONGEST_NOTE, 0).partition(b"\n")
+        return msgspec.json.decode(line, type=LockNote)
+    except (OSError, ValueError, RecursionError):  # empty, cut off, hostile: a file may hold anything
+        return None
 
 
 class WriteLocks:
@@ -114,16 +83,14 @@ class WriteLocks:
         self._directory = directory
         self._clock = clock
         self._emit = emit
-        self._holds: dict[str, _Hold] = {}
-        # A queue lives as long as somebody stands in it: an idle session costs nothing.
+        self._held: dict[str, _HeldLock] = {}
+        # A queue lives as long as a task waits in it: an idle session costs nothing.
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._heart: asyncio.Task[None] | None = None
         self._fence = 0
         self._closed = False
 
     def path(self, session: str) -> Path:
-        """A session key is anybody's text and no file name. A lone surrogate in it is no reason to fail."""
-        return self._directory / f"{blake2b(session.encode(errors='surrogatepass'), digest_size=16).hexdigest()}.lock"
+        return self._directory / f"{hash_key(session)}.lock"
 
     @asynccontextmanager
     async def held(
@@ -131,15 +98,15 @@ class WriteLocks:
         session: str,
         timeout: float = 5.0,  # noqa: ASYNC109  as in `acquire`
         max_hold: float | None = None,
-    ) -> AsyncGenerator[int]:
-        """Hold the lock, with its fence. Raises StoreFailed when it cannot be had in time."""
+    ) -> AsyncGenerator["LockHandle"]:
+        """Hold the lock. Raises StoreFailed when it cannot be had in time."""
         handle = await self.acquire(session, timeout, max_hold)
         if not handle.acquired:
             note = read_note(handle.lock_path)
             who = f"; the last to take it was {note}" if note is not None and note.held else ""
             raise StoreFailed(f"session {session!r} is being written by somebody else{who}; try again in a moment")
         try:
-            yield handle.fence
+            yield handle
         finally:
             handle.release()
 
@@ -150,104 +117,263 @@ class WriteLocks:
         max_hold: float | None = None,
         *,
         reentrant: bool = True,
-    ) -> LockHandle:
-        """Wait up to `timeout` seconds; 0 tries once. The handle tells whether it was got.
+    ) -> "LockHandle":
+        """Wait up to `timeout` seconds; 0 tries once. The handle tells whether the lock was acquired.
 
         The task that holds the lock gets it again at once, or is refused at once unless `reentrant`. A task that it
         started is another task. Raises StoreFailed when the lock file cannot be used.
         """
-        hold = self._holds.get(session)
-        if hold is None or hold.task is not asyncio.current_task():
-            hold = await self._wait(session, timeout)
+        lock = self._held.get(session)
+        if lock is None or lock.task is not asyncio.current_task():
+            lock = await self._wait(session, timeout)
         elif not reentrant:
-            hold = None
-        return LockHandle(self.path(session)) if hold is None else hold.enter(max_hold)
+            lock = None
+        return LockHandle(self.path(session), lock, max_hold)
 
-    async def _wait(self, session: str, seconds: float) -> _Hold | None:
+    async def _wait(self, session: str, seconds: float) -> "_HeldLock | None":
         queue = self._queues.setdefault(session, asyncio.Lock())
         try:
             async with asyncio.timeout(seconds):
                 await queue.acquire()
                 try:
-                    file = await self._acquire_file(session)
+                    descriptor = await self._lock_file(session)
                 except BaseException:
                     queue.release()
                     raise
         except TimeoutError:
             return None
-        return self._begin(session, queue, file)
+        return self._begin(session, queue, descriptor)
 
-    async def _acquire_file(self, session: str) -> LockFile:
-        """The kernel is asked again and again, for a thread that blocks in flock could not be cancelled."""
+    async def _lock_file(self, session: str) -> int:
+        """Ask the kernel repeatedly: a thread that blocks in flock could not be cancelled."""
         path = self.path(session)
         pause = FIRST_PAUSE
         while not self._closed:
-            file = LockFile.try_lock(path)
-            if file is not None:
-                return file
+            descriptor = _try_lock(path)
+            if descriptor is not None:
+                return descriptor
             await self._clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         raise StoreFailed("the store is closed")
 
-    def _begin(self, session: str, queue: asyncio.Lock, file: LockFile) -> _Hold:
-        former = file.note()
-        hold = _Hold(session, file, self._next_fence(former), queue, self._clock, self._free)
-        self._holds[session] = hold
-        try:
-            file.sign(self._note(hold))
-            self._keep_beating()
-            if former is not None and former.held:
-                self._emit(LockTakenOver(session=session, owner=self.owner, former=former.owner))
-            self._emit(LockAcquired(session=session, owner=self.owner, fence=hold.fence))
-        except BaseException:
-            self._free(hold)
-            raise
-        return hold
-
-    def _note(self, hold: _Hold) -> LockNote:
-        now = self._clock.now()
-        return LockNote(
+    def _begin(self, session: str, queue: asyncio.Lock, descriptor: int) -> "_HeldLock":
+        former = _note_in(descriptor)
+        note = LockNote(
             owner=self.owner,
             pid=os.getpid(),
             host=socket.gethostname(),
-            session=hold.session[:200].encode(errors="replace").decode(),
-            since=now,
-            beat=now,
-            fence=hold.fence,
+            session=session[:200].encode(errors="replace").decode(),
+            since=self._clock.now(),
+            fence=self._next_fence(former),
             held=True,
         )
+        lock = _HeldLock(session, self.path(session), descriptor, queue, self._free, note)
+        self._held[session] = lock
+        try:
+            lock.sign()
+            if former is not None and former.held:
+                self._emit(LockTakenOver(session=session, owner=self.owner, former=former.owner))
+            self._emit(LockAcquired(session=session, owner=self.owner, fence=note.fence))
+        except BaseException:
+            self._free(lock)
+            raise
+        return lock
 
     def _next_fence(self, former: LockNote | None) -> int:
-        """Above every fence given before. The time is its floor, for a note can be lost, or a disk too full for it."""
-        floor = int(self._clock.now().timestamp() * 1_000_000)
-        self._fence = max(self._fence + 1, floor, 0 if former is None else former.fence + 1)
+        """Return a fencing token above every earlier one. Time is its floor, for a note can be lost or unwritable."""
+        now = int(self._clock.now().timestamp() * 1_000_000)
+        last = -1 if former is None else former.fence
+        self._fence = max(self._fence + 1, last + 1, now)
         return self._fence
 
-    def _free(self, hold: _Hold) -> None:
-        hold.handles.clear()
-        del self._holds[hold.session]
-        was_ours = hold.file.release()
-        hold.queue.release()
+    def _free(self, lock: "_HeldLock") -> None:
+        lock.handles.clear()
+        del self._held[lock.session]
+        was_ours = lock.unlock()
+        lock.queue.release()
         if was_ours:
-            self._emit(LockReleased(session=hold.session, owner=self.owner))
-
-    def _keep_beating(self) -> None:
-        if self._heart is None or self._heart.done():
-            self._heart = asyncio.create_task(self._beat(), name="write locks", context=Context())
-
-    async def _beat(self) -> None:
-        """One task for all locks: it lives while there are any."""
-        while self._holds:
-            await self._clock.sleep(BEAT_SECONDS)
-            for hold in tuple(self._holds.values()):
-                hold.beat()
-                await self._clock.sleep(0)  # ten thousand of them must not hold up everybody else
+            self._emit(LockReleased(session=lock.session, owner=self.owner))
 
     async def close(self) -> None:
-        """Free everything. Whoever still waits is told that the store is closed."""
+        """Free all locks. Tasks that still wait get StoreFailed."""
         self._closed = True
-        for hold in tuple(self._holds.values()):
-            self._free(hold)
-        if self._heart is not None:
-            self._heart.cancel()
-            await asyncio.wait([self._heart])
+        for lock in tuple(self._held.values()):
+            self._free(lock)
+
+
+class LockHandle:
+    """The answer to asking for a lock. A task may have several for one session; only the last release frees it."""
+
+    def __init__(self, lock_path: Path, lock: "_HeldLock | None", max_hold: float | None) -> None:
+        self.lock_path = lock_path
+        self.acquired = lock is not None
+        self.fence = 0
+        self._lock = lock
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_late = False
+        if lock is not None:
+            self.fence = lock.note.fence
+            lock.handles.add(self)
+            if max_hold is not None:
+                self._timer = asyncio.get_running_loop().call_later(max_hold, self._warn)
+
+    @property
+    def held(self) -> bool:
+        return self._lock is not None and self in self._lock.handles and self._lock.is_open
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it is held for longer than `max_hold`. Only the holder knows what is half done, so it keeps it."""
+        return self._is_late and self.held
+
+    def _warn(self) -> None:
+        self._is_late = True
+        if self._lock is not None and self.held:
+            log.warning("the lock of session %r is held for longer than it should be", self._lock.session)
+
+    def check(self) -> None:
+        """Raises Superseded when this handle does not hold the lock any more: the protected work must not go on."""
+        if self._lock is None or not self.held or not self._lock.is_in_place:
+            raise Superseded("this writer does not hold the session's lock any more; read the session again")
+
+    def release(self) -> None:
+        """Does nothing the second time, and nothing if the lock was not acquired."""
+        if self._lock is None or self not in self._lock.handles:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._lock.handles.discard(self)
+        if not self._lock.handles:
+            self._lock.free(self._lock)
+
+
+class _HeldLock:
+    """One session's lock in this process: the locked file, the task that holds it and its handles."""
+
+    def __init__(
+        self,
+        session: str,
+        path: Path,
+        descriptor: int,
+        queue: asyncio.Lock,
+        free: "Callable[[_HeldLock], None]",
+        note: LockNote,
+    ) -> None:
+        self.session = session
+        self.task = asyncio.current_task()
+        self.queue = queue
+        self.free = free
+        self.note = note
+        self.handles: set[LockHandle] = set()
+        self._path = path
+        self._descriptor = descriptor
+        _open_locks.add(self)
+
+    @property
+    def is_open(self) -> bool:
+        return self._descriptor >= 0
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file is still held, and still the one that others see: it may have been deleted."""
+        try:
+            return self.is_open and _is_at(self._path, self._descriptor)
+        except OSError:
+            return False
+
+    def sign(self) -> None:
+        try:
+            self._write(self.note)
+        except OSError as error:  # a full disk must not cost us the lock, which is held already
+            log.warning("cannot write into the lock file %s: %s; the lock holds all the same", self._path, error)
+
+    def _write(self, note: LockNote) -> None:
+        """Write in place and at once, so that no kill can fall between the old note and the new."""
+        line = msgspec.json.encode(note) + b"\n"
+        written = 0
+        try:
+            written = os.pwrite(self._descriptor, line, 0)
+        finally:
+            # Cut off the rest of an older note; after a failed write all of it, for no note is better than a wrong one.
+            os.ftruncate(self._descriptor, written if written == len(line) else 0)
+        if written < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def unlock(self) -> bool:
+        """Return whether the lock was still held."""
+        if not self.is_open:
+            return False
+        _open_locks.discard(self)
+        with suppress(OSError):
+            self._write(msgspec.structs.replace(self.note, held=False))
+        with suppress(OSError):
+            # Closing alone would not do: a child that another library forked may have the same open file.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self.disown()
+        return True
+
+    def disown(self) -> None:
+        """Close this process's copy of the file and nothing more."""
+        descriptor = self._descriptor
+        self._descriptor = -1
+        with suppress(OSError):  # the descriptor is gone whatever close says
+            os.close(descriptor)
+
+
+def _try_lock(path: Path) -> int | None:
+    """Return the locked file, or None while another process holds it. Raises StoreFailed for an unusable file."""
+    try:
+        descriptor = _open(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise StoreFailed(
+            f"cannot use the lock file {str(path)!r}: {error.strerror}; "
+            "it must be an ordinary file of this user's, in a writable directory"
+        ) from error
+    os.close(descriptor)
+    return None
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        make_private_directory(path.parent)
+        return os.open(path, flags, 0o600)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the path leads to this file: a lock on a deleted file excludes nobody."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+_open_locks: set[_HeldLock] = set()
+"""The locks of this process, released at its exit and given up in a forked child."""
+
+
+@atexit.register
+def _release_all() -> None:
+    for lock in tuple(_open_locks):
+        lock.unlock()
+
+
+def _disown_all() -> None:
+    """In a forked child the locks are the parent's: unlocking would free them under it, closing does not."""
+    for lock in _open_locks:
+        lock.disown()
+    _open_locks.clear()
+
+
+os.register_at_fork(after_in_child=_disown_all)

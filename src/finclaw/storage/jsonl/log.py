@@ -1,4 +1,4 @@
-"""events.jsonl: the logs of the turns that run in one session. Lines that were written together count together."""
+"""events.jsonl: the logs of a session's running turns. Lines that were written together count together."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from msgspec import Struct
 from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.message import ToolStarted, TurnEvent
 from finclaw.kernel.record import IntegrityFinding
+from finclaw.storage.jsonl.base import describe_bad_line
 from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.lines import BadLine, read_lines, write_line
 from finclaw.storage.sqlite.codec import write
@@ -37,7 +38,7 @@ Turns = Mapping[str, tuple[EventLine, ...]]
 
 
 class LogScan(Struct, frozen=True):
-    """The lines that count. Up to `end` the file holds them and nothing else, unless it is `mixed` with damage."""
+    """The lines that count. Up to `end` the file holds only them, unless it is `mixed` with damage."""
 
     turns: Turns
     end: int
@@ -46,24 +47,24 @@ class LogScan(Struct, frozen=True):
 
 
 def read_log(raw: bytes) -> LogScan:
-    """A last group of lines that is not whole was never promised to anybody, so it does not count."""
+    """An incomplete last group of lines belongs to a write that never returned, so it does not count."""
     lines = read_lines(raw, _read)
-    kept = list(lines.records)
-    if kept and kept[-1].seq < kept[-1].until:
-        torn = kept[-1]
-        while kept and (kept[-1].turn, kept[-1].until) == (torn.turn, torn.until):
-            kept.pop()
-    end = lines.ends[len(kept) - 1] if kept else 0
-    bad = tuple(each for each in lines.bad if each.offset < end)
-    names = dict.fromkeys(line.turn for line in kept)
-    turns = {name: tuple(line for line in kept if line.turn == name) for name in names}
+    whole = list(lines.records)
+    if whole and whole[-1].seq < whole[-1].until:
+        torn = whole[-1]
+        while whole and (whole[-1].turn, whole[-1].until) == (torn.turn, torn.until):
+            whole.pop()
+    end = (0, *lines.ends)[len(whole)]
+    bad = tuple(line for line in lines.bad if line.offset < end)
+    names = dict.fromkeys(line.turn for line in whole)
+    turns = {name: tuple(line for line in whole if line.turn == name) for name in names}
     return LogScan(turns, end, bad, mixed=bool(bad) or lines.unended)
 
 
 def group(turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> tuple[EventLine, ...]:
-    """Lines that are to be written together."""
+    """Return the lines of events that are written together."""
     until = seq + len(events) - 1
-    return tuple(EventLine(turn, seq + place, until, event, ending) for place, event in enumerate(events))
+    return tuple(EventLine(turn, number, until, event, ending) for number, event in enumerate(events, seq))
 
 
 def write_lines(lines: Sequence[EventLine]) -> bytes:
@@ -71,12 +72,12 @@ def write_lines(lines: Sequence[EventLine]) -> bytes:
 
 
 def unbroken_prefix(lines: Sequence[EventLine]) -> tuple[EventLine, ...]:
-    """What a turn that goes on may build upon: its log up to the first line that is lost.
+    """Return the log that a resumed turn may build upon: the lines up to the first lost one.
 
-    Of what is behind that only the starts of tools are kept, for nothing may make us forget that they may have run.
+    Of the lines behind that only the starts of tools are kept: it must not be forgotten that these may have run.
     """
     counted = [line for line in lines if not line.ending]
-    whole = next((place for place, line in enumerate(counted) if line.seq != place), len(counted))
+    whole = next((index for index, line in enumerate(counted) if line.seq != index), len(counted))
     started = (line for line in counted[whole:] if isinstance(line.event, ToolStarted))
     return (*counted[:whole], *started)
 
@@ -89,33 +90,32 @@ class TurnLogs:
         self._mixed = False
         self.turns: Turns = {}
         self.dirty = False
-        """The file may hold more than is true, and only memory knows what is; the next append takes it off."""
+        """The file may hold lines that do not count, and only memory knows which; the next append cuts them off."""
 
     def load(self) -> tuple[IntegrityFinding, ...]:
-        """Read what is there. What could not be read is kept in a copy, and told."""
+        """Read the file. A damaged file is kept in a copy, and its damage is reported."""
         if self.dirty:
             self._files.cut(self._path, self._end)
             self.dirty = False
             return ()
         raw = self._files.read(self._path)
         found = read_log(raw)
-        self.turns, self._end, self._mixed = found.turns, found.end, found.mixed
+        self._take(found)
         if found.bad:
-            self._files.replace(self._files.free_name(self._path, "bak"), raw)
-        return tuple(self._damage(each) for each in found.bad)
-
-    def _damage(self, bad: BadLine) -> IntegrityFinding:
-        log.error("%s: line %d (byte %d): %s", self._path, bad.line, bad.offset, bad.why)
-        return IntegrityFinding("truncated-json", "", f"events, line {bad.line} (byte {bad.offset}): {bad.why}")
+            self._files.back_up(self._path, raw)
+        findings = tuple(describe_bad_line(line, "events, ") for line in found.bad)
+        for finding in findings:
+            log.error("%s: %s", self._path, finding.text)
+        return findings
 
     def events(self, turn: str) -> tuple[TurnEvent, ...]:
         return tuple(line.event for line in self.turns.get(turn, ()))
 
     def append(self, turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> None:
-        """On disk when it returns, all of it or nothing."""
+        """Write the events to disk, all of them or none."""
         known = self.turns.get(turn, ())
         if seq != len(known):
-            raise SessionError(f"the log of turn {turn!r} has {len(known)} events; one cannot be put at place {seq}")
+            raise SessionError(f"the log of turn {turn!r} has {len(known)} events; event {seq} cannot be appended")
         if not events:
             return
         lines = group(turn, seq, events, ending=ending)
@@ -135,10 +135,9 @@ class TurnLogs:
         if not events:
             return
         lines = self.turns[turn]
-        kept, gone = lines[: -len(events)], lines[-len(events) :]
-        self._end -= len(write_lines(gone))
-        rest = {name: each for name, each in self.turns.items() if name != turn}
-        self.turns = {**rest, turn: kept} if kept else rest
+        self._end -= len(write_lines(lines[-len(events) :]))
+        turns = {**self.turns, turn: lines[: -len(events)]}
+        self.turns = {name: rest for name, rest in turns.items() if rest}
         self._cut()
 
     def drop(self, turn: str) -> None:
@@ -146,20 +145,25 @@ class TurnLogs:
         self.keep({name: lines for name, lines in self.turns.items() if name != turn})
 
     def keep(self, turns: Turns) -> None:
-        """Only these lines, numbered anew where some in between were lost."""
+        """Keep only these lines, and number them again where some were lost."""
         if turns == self.turns and not self._mixed:
             return
         events = {turn: [line.event for line in lines] for turn, lines in turns.items()}
-        data = b"".join(write_lines(group(turn, 0, each)) for turn, each in events.items())
+        data = b"".join(write_lines(group(turn, 0, own)) for turn, own in events.items())
         if data:
             self._files.replace(self._path, data)
-        self.turns, self._end, self._mixed = read_log(data).turns, len(data), False
+        self._take(read_log(data))
         if not data:
             self._cut()
+
+    def _take(self, found: LogScan) -> None:
+        self.turns = found.turns
+        self._end = found.end
+        self._mixed = found.mixed
 
     def _cut(self) -> None:
         try:
             self._files.cut(self._path, self._end)
-        except StoreFailed as error:  # the next append does it; after a crash, what counts is what the database says
+        except StoreFailed as error:  # the next append cuts it; after a crash the database decides what counts
             self.dirty = True
             log.warning("%s", error)

@@ -101,7 +101,7 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         claim_on_accept: ClaimOnAccept | None = None,
     ) -> Accepted:
         def run(db: apsw.Connection) -> Accepted:
-            if claim_on_accept is None:
+            if claim_on_accept is None or self.writes_files:  # a claim reads files, and an acceptance does not wait
                 return inbox.accept(db, self._ids, inbound, session, now)
             return conversation.accept(db, self._ids, self.transcript, inbound, session, claim_on_accept, now)
 
