@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Final
 
 from tests.cli.terminal import clean_environment
 from tests.fork_server import GATEWAY, NO_INPUT, ForkedProcess, fork_server
+
+LAST_START_LINE: Final = "  stop    Ctrl-C"
 
 
 @dataclass
@@ -45,7 +47,7 @@ def serving(state: Path, *args: str) -> Generator[Running]:
         gateway = Running(fork_server(*GATEWAY).start(command, clean_environment(), streams), state, output)
         try:
             deadline = time.monotonic() + 60
-            while not (state / "gateway.json").exists():
+            while LAST_START_LINE not in gateway.printed:  # `gateway.json` is there before
                 assert gateway.process.poll() is None, gateway.printed
                 assert time.monotonic() < deadline, "the gateway did not start"
                 time.sleep(0.02)
