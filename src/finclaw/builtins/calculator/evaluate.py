@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple, TypeVar
 
 from finclaw.builtins.calculator.functions import FUNCTIONS, MANY, RATIOS, Impossible, Number, to_decimal
-from finclaw.builtins.calculator.steps import CannotCalculate, Step, Token, read_steps
+from finclaw.builtins.calculator.steps import CannotCalculate, Expression, Token, read_steps
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput
 
@@ -102,7 +102,7 @@ def calculate(expression: str, now: datetime, known: Sequence[Fact] = ()) -> Too
     return ToolOutput("\n".join(lines), tuple(facts))
 
 
-def evaluate(steps: Sequence[Step]) -> list[Result]:
+def evaluate(steps: Sequence[Expression]) -> list[Result]:
     evaluation = _Evaluation()
     for step in steps:
         evaluation.run(step)
@@ -116,7 +116,7 @@ class _Evaluation:
         self._work = 0
         self._depth = 0
 
-    def run(self, step: Step) -> None:
+    def run(self, step: Expression) -> None:
         if step.name.lower() in FUNCTIONS or step.name.lower() in ("none", "of"):
             raise CannotCalculate(step.at, f"{step.name!r} has a meaning already; choose another name")
         self._tokens = step.tokens
@@ -326,7 +326,7 @@ def _write_literal(value: Fraction) -> str:
     return text if digits is not None and value >= 0 else f"({text})"
 
 
-def _find_inputs(steps: Sequence[Step], known: Sequence[Fact]) -> tuple[str, ...]:
+def _find_inputs(steps: Sequence[Expression], known: Sequence[Fact]) -> tuple[str, ...]:
     """Return the names of the newest facts that the figures of the expression are equal to."""
     figures = {token.value for step in steps for token in step.tokens if token.kind == "number"} - _COMMON
     found: dict[Fraction, str] = {}

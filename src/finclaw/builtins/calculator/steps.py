@@ -58,7 +58,7 @@ class Token:
 
 
 @dataclass(slots=True)
-class Step:
+class Expression:
     """`name = tokens`, or tokens alone."""
 
     name: str = ""
@@ -66,20 +66,20 @@ class Step:
     tokens: list[Token] = field(default_factory=list[Token])
 
 
-def read_steps(text: str) -> tuple[list[Step], str]:
+def read_steps(text: str) -> tuple[list[Expression], str]:
     """Return the steps and the sign of the currency that was left out, or raise CannotCalculate."""
     if len(text) > LONGEST:
         raise CannotCalculate(
             LONGEST + 1, f"an expression has at most {LONGEST} characters; calculate in several calls"
         )
     tokenizer = _Tokenizer(text)
-    steps = [Step()]
+    steps = [Expression()]
     for token in tokenizer.read():
         step = steps[-1]
         if token.text == ";" or token.kind == "end":
             if step.tokens or step.name:
                 _check_order(step, token)
-                steps.append(Step())
+                steps.append(Expression())
         elif len(steps) > _MOST_STEPS:
             raise CannotCalculate(token.at, f"at most {_MOST_STEPS} steps; calculate in several calls")
         elif token.text != "=":
@@ -87,14 +87,14 @@ def read_steps(text: str) -> tuple[list[Step], str]:
         elif step.name or [each.kind for each in step.tokens] != ["name"]:
             raise CannotCalculate(token.at, "only a name can be given a value, as in a = 3; to compare, write ==")
         else:
-            steps[-1] = Step(step.tokens[0].text, step.tokens[0].at)
+            steps[-1] = Expression(step.tokens[0].text, step.tokens[0].at)
     steps.pop()
     if not steps:
         raise CannotCalculate(len(text) + 1, "there is nothing to calculate")
     return steps, tokenizer.currency
 
 
-def _check_order(step: Step, end: Token) -> None:
+def _check_order(step: Expression, end: Token) -> None:
     operators = 0
     for last, token in pairwise((Token("sign", "", step.at), *step.tokens, end)):
         if last.ends_operand and token.starts_operand:
