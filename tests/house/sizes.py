@@ -5,7 +5,7 @@ import re
 import sys
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -61,25 +61,40 @@ def modules() -> tuple[Module, ...]:
 # ── what breaks a cap, each by a name that an exception can be made for ─────────────────────────────────────
 
 
+@cache
+def importers() -> defaultdict[str, set[Module]]:
+    """Each imported name with the modules that import it."""
+    found: defaultdict[str, set[Module]] = defaultdict(set)
+    for module in modules():
+        for target in find_imports(module):
+            found[target].add(module)
+    return found
+
+
 def crumbs() -> set[str]:
     """Modules so short that a reader opens two files for one idea."""
-    importers: defaultdict[str, set[Module]] = defaultdict(set)
-    for each in modules():
-        for target in _imported(each):
-            importers[target].add(each)
     return {
-        each.shown
-        for each in modules()
-        if not each.is_package
-        and 5 < each.lines < SHORTEST_ALONE
-        and len(importers[each.dotted]) == 1
-        and next(iter(importers[each.dotted])).path.parent == each.path.parent
+        module.shown
+        for module in modules()
+        if not module.is_package
+        and 5 < module.lines < SHORTEST_ALONE
+        and len(importers()[module.dotted]) == 1
+        and next(iter(importers()[module.dotted])).path.parent == module.path.parent
     }
 
 
-def _imported(module: Module) -> set[str]:
+def find_imports(module: Module) -> set[str]:
+    return _import_targets(ast.walk(module.tree))
+
+
+def find_top_imports(module: Module) -> set[str]:
+    """Return what the module imports when it is imported itself."""
+    return _import_targets(module.tree.body)
+
+
+def _import_targets(nodes: Iterable[ast.AST]) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(module.tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("finclaw"):
             found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):

@@ -6,9 +6,11 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.house import sizes
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "finclaw"
@@ -168,20 +170,17 @@ def test_all_lists_the_public_names() -> None:
     assert len(listed) <= MOST_PUBLIC_NAMES, "a public name is a promise: find one that is not needed"
 
 
-def test_a_package_and_its_parent_import_one_way() -> None:
-    """A reader who opens a sub-package must not need its parent to understand it."""
-    imports: set[tuple[str, str]] = set()
-    for path in SOURCE.rglob("*.py"):
-        here = ".".join(path.relative_to(SOURCE.parent).parent.parts)
-        for module in re.findall(r"^\s*from (finclaw\.[\w.]+) import ", path.read_text(encoding="utf-8"), re.MULTILINE):
-            is_package = (SOURCE.parent / Path(*module.split("."))).is_dir()
-            imports.add((here, module if is_package else module.rpartition(".")[0]))
-    both = [
-        (parent, child)
-        for child, parent in imports
-        if child.startswith(f"{parent}.") and parent != "finclaw" and (parent, child) in imports
-    ]
-    assert not both, "these import each other: move what both need into the sub-package, or out of it"
+def test_modules_import_one_way() -> None:
+    """A reader never needs two modules at once to understand either of them."""
+    names = {module.dotted for module in sizes.modules()}
+    graph = {module.dotted: (sizes.find_top_imports(module) & names) - {module.dotted} for module in sizes.modules()}
+    packages = {module.dotted for module in sizes.modules() if module.is_package}
+    for name, targets in graph.items():
+        graph[name] = {target for target in targets if not (target in packages and name.startswith(f"{target}."))}
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail("these modules import each other: " + " → ".join(error.args[1]))
 
 
 # ── documents that must stay true ────────────────────────────────────────────────────────────────
