@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from datetime import timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -27,9 +26,8 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.gateway import QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
-from finclaw.kernel.fact import Fact, SessionFact
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import (
@@ -38,8 +36,6 @@ from finclaw.kernel.record import (
     CostsBy,
     Counts,
     InboundRecord,
-    IntegrityFinding,
-    Pruned,
     SessionPage,
     Today,
     TurnRecord,
@@ -66,8 +62,7 @@ from finclaw.sessions.lane import Lanes, WaitingLimit
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import list_queue
 from finclaw.spend_lines import sum_costs, sum_today
-from finclaw.upkeep.backup_copy import copy_for_backup
-from finclaw.upkeep.erasure import Eraser
+from finclaw.upkeep.stored_data import Upkeep
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +109,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     undo: TurnUndo
     recovery: Recovery
     watchdog: Watchdog
-    eraser: Eraser
+    upkeep: Upkeep
 
 
 class App:
@@ -126,6 +121,7 @@ class App:
     def __init__(self, core: GatewayCore, parts: GatewayParts) -> None:
         self.settings = core.settings
         self.events = core.events
+        self.upkeep = parts.upkeep
         self.chats = core.chats
         self.consents = core.approvals
         self.options = core.options
@@ -140,7 +136,6 @@ class App:
         self._store = core.store
         self._clock = core.clock
         self._channels = core.channels
-        self._recent = core.recent
         self._lanes = core.lanes
         self._runs = core.runs
         self._engine = core.engine
@@ -151,13 +146,16 @@ class App:
         self._limit = parts.limit
         self._gate = parts.gate
         self._undo = parts.undo
-        self._eraser = parts.eraser
         self._recovery = parts.recovery
         self._watchdog = parts.watchdog
         self._commands = parts.registrar.commands
         self._recurring = RecurringTasks(parts.registrar.recurring, core.clock)
         self._watch = ApprovalWatch(core.approvals, core.clock)
         self._receivers: list[asyncio.Task[None]] = []
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     @property
     def market(self) -> str:
@@ -309,17 +307,8 @@ class App:
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         return await self._store.sessions(limit, after, containing)
 
-    async def has_session(self, key: str) -> bool:
-        page = await self._store.sessions(500, containing=key)
-        while page.after is not None and all(session.key != key for session in page.items):
-            page = await self._store.sessions(500, page.after, key)
-        return any(session.key == key for session in page.items)
-
     async def messages(self, session: str) -> Sequence[Message]:
         return await self._store.messages(session)
-
-    async def facts(self, session: str) -> Sequence[SessionFact]:
-        return await self._store.facts(session)
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         """Return what was sent without a question to the session of this message, after this place."""
@@ -353,25 +342,6 @@ class App:
 
     async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
         await self._store.restore(session, messages, facts)
-
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
-        return await self._store.repair(session, dry_run=dry_run)
-
-    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
-        pruned = await self._store.prune(self._clock.now() - older_than, dry_run=dry_run)
-        if pruned.sessions and not dry_run:
-            self._recent.clear()  # a new session with the name of a removed one counts its versions from the beginning
-            await self.options.load()
-        return pruned
-
-    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
-        return await self._eraser.erase_session(session, dry_run=dry_run)
-
-    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased:
-        return await self._eraser.forget_person(person, dry_run=dry_run)
-
-    async def prepare_backup(self) -> str:
-        return await copy_for_backup(self._store, self.settings.state)
 
     # ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────
 

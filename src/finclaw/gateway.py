@@ -11,7 +11,6 @@ from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, Appr
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
-from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.port import ExtensionRoute
@@ -21,15 +20,14 @@ from finclaw.kernel.record import (
     CostsBy,
     Counts,
     InboundRecord,
-    IntegrityFinding,
     Pruned,
-    SessionPage,
     Today,
     TurnRecord,
     TurnTrace,
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
+from finclaw.kernel.store_port import Store
 from finclaw.kernel.turn_options import QueueMode
 from finclaw.text import Language
 
@@ -106,9 +104,65 @@ class UnreachableChat(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class ApprovalDoor(Protocol):
-    """What an edge may ask of the gateway about approvals. Ids are as somebody typed them."""
+class PersonRecord(Struct, frozen=True, kw_only=True):
+    """A person as the operator sees them, with the roles that the settings give them."""
 
+    person: Person
+    roles: tuple[str, ...] = ()
+    contact: ContactHistory | None = None
+    """Of one who was asked for by themselves; a list has none."""
+
+
+class QueuedMessage(Struct, frozen=True, kw_only=True):
+    """A message of a session that has not ended, in the order in which they are answered."""
+
+    inbound_id: str
+    sender: str
+    accepted_at: datetime
+    state: Literal["running", "waiting", "joined"]
+    """`joined`: the turn of one before it answers it too."""
+    mode: QueueMode | None = None
+    """By which it waits; None: it runs, or is the gateway's own."""
+    origin: str = ""
+    """Who has chosen the mode."""
+    waits_for: Literal["", "turn", "seat", "share"] = ""
+    """Of one that waits: those before it in its session, a free seat among all turns, or a turn of the same person to
+    end, who has their share of the seats."""
+    before: int = 0
+    """How many are before it: in the session, or among those that wait for a seat."""
+
+
+class PersonApi(Protocol):
+    """Persons as the operator sees and changes them."""
+
+    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
+    async def find(self, who: str) -> PersonRecord | None: ...  # by an identity, an id, or a name that only one has
+    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord: ...  # ConfigError, SessionError
+
+
+class UpkeepApi(Protocol):
+    """Erasure, retention and backups of stored data. A running gateway forgets what it holds of it in memory, too."""
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased: ...
+    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased: ...
+    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned: ...
+    async def prepare_backup(self) -> str:
+        """Copy the store into a directory in the state, and return its name. The caller removes it."""
+        ...
+
+
+class StoredGateway(Protocol):
+    """What can be asked about stored data, of a running gateway and of one at rest.
+
+    Ids of approvals and grants are as somebody typed them.
+    """
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def upkeep(self) -> UpkeepApi: ...
+    @property
+    def persons(self) -> PersonApi: ...
     async def approval(self, typed: str) -> Approval | None: ...
     async def approvals(
         self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
@@ -142,76 +196,26 @@ class ApprovalDoor(Protocol):
         """Take a standing yes back: what it let pass is asked for again from now on."""
         ...
 
-
-class PersonRecord(Struct, frozen=True, kw_only=True):
-    """A person as the operator sees them, with the roles that the settings give them."""
-
-    person: Person
-    roles: tuple[str, ...] = ()
-    contact: ContactHistory | None = None
-    """Of one who was asked for by themselves; a list has none."""
-
-
-class PersonDoor(Protocol):
-    """Persons as the operator sees and changes them."""
-
-    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
-    async def find(self, who: str) -> PersonRecord | None: ...  # by an identity, an id, or a name that only one has
-    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord: ...  # ConfigError, SessionError
-
-
-class ErasureDoor(Protocol):
-    """The part of a gateway that erases; see ErasureStore. Extensions are asked to erase what they keep, too."""
-
-    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased: ...
-    async def forget_person(self, person: SenderId, *, dry_run: bool = False) -> Erased: ...
-
-
-class BackupDoor(Protocol):
-    async def prepare_backup(self) -> str:
-        """Make such a copy in the state directory; gives its name there. The caller removes it."""
+    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        """Sum the costs of so many days, today among them; see `Spend`."""
         ...
 
-
-class CommandDoor(Protocol):
-    def known_commands(self) -> Sequence[str]:
-        """What may follow the command prefix: the names of commands and their aliases."""
+    async def today(self) -> Today: ...
+    async def reset(self, session: str) -> None:
+        """Reset a session as the command `/reset` does: a turn that runs there is superseded."""
         ...
-
-
-class QueuedMessage(Struct, frozen=True, kw_only=True):
-    """A message of a session that has not ended, in the order in which they are answered."""
-
-    inbound_id: str
-    sender: str
-    accepted_at: datetime
-    state: Literal["running", "waiting", "joined"]
-    """`joined`: the turn of one before it answers it too."""
-    mode: QueueMode | None = None
-    """By which it waits; None: it runs, or is the gateway's own."""
-    origin: str = ""
-    """Who has chosen the mode."""
-    waits_for: Literal["", "turn", "seat", "share"] = ""
-    """Of one that waits: those before it in its session, a free seat among all turns, or a turn of the same person to
-    end, who has their share of the seats."""
-    before: int = 0
-    """How many are before it: in the session, or among those that wait for a seat."""
-
-
-class QueueDoor(Protocol):
-    """The lines of sessions as an edge sees them."""
 
     def queue(self, session: str) -> Sequence[QueuedMessage]:
-        """What a session has open; nothing where it is idle."""
+        """Return what a session has open; nothing where it is idle."""
         ...
 
-    def clear_queue(self, session: str) -> int:
-        """Stop what waits in a session, and not what runs; each sender is told. Gives how many."""
+    async def stop_session(self, request: StopRequest) -> StopReport:
+        """Stop what a session does, and what waits in it; see `SessionStops.stop`. The caller has checked who may."""
         ...
 
 
-class Gateway(QueueDoor, ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Protocol):
-    """What the HTTP API and the command line may ask of a running gateway."""
+class Gateway(StoredGateway, Protocol):
+    """What the HTTP API, the command line and built-in extensions may ask of a running gateway."""
 
     async def accept(self, inbound: Inbound) -> Accepted: ...
     async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
@@ -222,12 +226,16 @@ class Gateway(QueueDoor, ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Pro
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
         ...
 
-    async def stop_session(self, request: StopRequest) -> StopReport:
-        """Stop what a session does, and what waits in it; see `SessionStops.stop`. The caller has checked who may."""
-        ...
-
     async def undo_turn(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
         """Take the last turn out of the conversation, and perhaps ask its question again; see `TurnUndo.undo`."""
+        ...
+
+    def clear_queue(self, session: str) -> int:
+        """Stop what waits in a session, and not what runs; each sender is told. Return how many."""
+        ...
+
+    def known_commands(self) -> Sequence[str]:
+        """Return what may follow the command prefix: the names of commands and their aliases."""
         ...
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
@@ -236,31 +244,12 @@ class Gateway(QueueDoor, ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Pro
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]: ...
     async def turn(self, turn_id: str) -> TurnTrace | None: ...
+    async def messages(self, session: str) -> Sequence[Message]: ...
     async def counts(self) -> Counts: ...
     async def unreachable(self) -> Sequence[UnreachableChat]:
         """Chats that take nothing from us any more."""
         ...
 
-    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
-        """Of so many days, today among them; see `Spend`."""
-        ...
-
-    async def today(self) -> Today: ...
-
-    async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage: ...
-    async def has_session(self, key: str) -> bool: ...
-    async def messages(self, session: str) -> Sequence[Message]: ...
-    async def reset(self, session: str) -> None:
-        """As the command `/reset` does: a turn that runs there is superseded."""
-        ...
-
-    async def facts(self, session: str) -> Sequence[SessionFact]:
-        """What tools have told the session, the newest first."""
-        ...
-
-    async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None: ...
-    async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]: ...
-    async def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned: ...
     def measure(self, messages: Sequence[Message], model: str | None) -> int:
         """Return the estimated tokens of a request with these messages. None: the usual model. Raises ModelUnknown."""
         ...
@@ -269,8 +258,6 @@ class Gateway(QueueDoor, ApprovalDoor, CommandDoor, ErasureDoor, BackupDoor, Pro
         """See every event from now on; the returned function ends it."""
         ...
 
-    @property
-    def persons(self) -> PersonDoor: ...
     async def check_writable(self) -> SessionError | None:
         """Why nothing can be recorded now; None: it can."""
         ...

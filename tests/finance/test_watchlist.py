@@ -73,7 +73,7 @@ def test_a_list_is_kept_for_the_person_in_all_their_chats_until_they_are_forgott
             assert "출처: 데모 시장" in listed
             removed = await reply_to(gateway, "/관심 삼성전자 삭제", sender="mina")
             assert removed.startswith("관심 종목에서 삭제: 삼성전자 (005930)")
-            await gateway.app.forget_person(SenderId.parse("memory:other:m-7"))
+            await gateway.app.upkeep.forget_person(SenderId.parse("memory:other:m-7"))
             assert "empty" in await reply_to(gateway, "/watch", sender="mina")  # nor is their language known
             assert "Bitcoin" in await reply_to(gateway, "/watch", sender="eve", conversation="c")
 

@@ -9,7 +9,7 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.approvals.people import PersonSettings
-from finclaw.cli.stored_state import StoredApprovals
+from finclaw.cli.attach import GatewayAtRest
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.event import PreviewUpdated
@@ -19,6 +19,8 @@ from finclaw.storage.kinds import open_kind
 from finclaw.testing import call, reply
 from finclaw.testing.clock import EPOCH
 from finclaw.transcript.approval_id import new_approval_id
+from finclaw.web.approvals_view import evidence
+from finclaw.web.principal import OWNER
 
 pytestmark = pytest.mark.spec("DX-22")
 
@@ -100,9 +102,8 @@ async def test_no_refusal_of_a_decided_action_tells_its_id(house: House) -> None
         await gateway.outcome(await gateway.channel.deliver(wrote("do it", "ada")))
         (waiting,) = await gateway.app.approvals()
     store = open_kind("sqlite", house.state, house.clock, EventStream().emit, threaded=False)
-    await StoredApprovals(store, Settings(state=house.state), house.clock).decide_approval(
-        waiting.id, "granted", "once", ""
-    )
+    here = GatewayAtRest(store, Settings(state=house.state), house.clock)
+    await here.decide(waiting.id, "granted", evidence(OWNER))
     await store.close()
     nobody = PersonSettings(name="machine", known_as=("web:owner:owner", "api:local:local"))
     async with house.open("Too late.", tools=tools, consent=None, rules=rules, people=[nobody]) as gateway:

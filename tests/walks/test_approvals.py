@@ -9,7 +9,7 @@ from tests.walks.house import Gateway, House, in_virtual_time, until
 from finclaw.approvals.messages import decision_message
 from finclaw.approvals.people import PersonSettings
 from finclaw.approvals.settings import ApprovalSettings
-from finclaw.cli.stored_state import StoredApprovals
+from finclaw.cli.attach import GatewayAtRest
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
@@ -19,6 +19,8 @@ from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
 from finclaw.text import language_of
 from finclaw.transcript.approval_id import short_id
+from finclaw.web.approvals_view import evidence
+from finclaw.web.principal import OWNER
 
 pytestmark = pytest.mark.spec("DX-22")
 
@@ -227,8 +229,10 @@ async def test_what_was_decided_without_a_gateway_runs_at_its_next_start(house: 
     async with house.open() as gateway:
         approval = await asked(gateway, ADA)
     store = open_kind("sqlite", house.state, house.clock, EventStream().emit, threaded=False)
-    here = StoredApprovals(store, Settings(state=house.state), house.clock)
-    assert (await here.decide_approval(approval.id, "granted", "once", "")).state == "granted"
+    here = GatewayAtRest(store, Settings(state=house.state), house.clock)
+    decided = await here.decide(approval.id, "granted", evidence(OWNER))
+    assert isinstance(decided, Approval)
+    assert decided.state == "granted"
     await store.close()
     async with house.open("ok") as gateway:
         await gateway.app.idle()

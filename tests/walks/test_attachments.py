@@ -95,7 +95,7 @@ async def test_what_is_kept_stays_as_long_as_its_message(house: House) -> None:
         house.clock.advance(7_200)
     async with house.open("ok", channel=CountingChannel(house.clock)) as gateway:  # which sweeps
         assert sorted(kept(house)) == sorted([b"a,b", png()])
-        await gateway.app.erase_session((await gateway.app.sessions(1)).items[0].key)
+        await gateway.app.upkeep.erase_session((await gateway.app.sessions(1)).items[0].key)
     assert kept(house) == []
 
 

@@ -46,7 +46,7 @@ async def test_it_tells_how_often_when_about_what_and_how_well(house: House, kin
         assert found.contact is not None
         assert (found.contact.messages, found.contact.first_at, found.contact.last_at) == (3, first, last)
         assert (found.contact.topics, found.contact.satisfaction) == (("AAPL",), 0.5)
-        await gateway.app.forget_person(SenderId.parse("memory:local:ada"))
+        await gateway.app.upkeep.forget_person(SenderId.parse("memory:local:ada"))
         again = await gateway.app.persons.find("memory:local:ada")
         assert again is None or again.contact is None or again.contact.messages == 0
 

@@ -72,7 +72,7 @@ async def test_language_is_kept_for_each_person_until_they_are_forgotten(house: 
         await gateway.ask("And Tesla?", sender="bo")
     async with house.open(commands=[LOOK]) as gateway:
         assert [await language_of(gateway, sender=each) for each in ("ada", "bo", "new")] == ["ko", "en", "en"]
-        await gateway.app.forget_person(SenderId.parse("memory:local:ada"))
+        await gateway.app.upkeep.forget_person(SenderId.parse("memory:local:ada"))
         assert await language_of(gateway) == "en"
 
 

@@ -116,8 +116,8 @@ async def test_forgetting_one_identity_forgets_the_person_in_all_their_chats(hou
         await gateway.ask("first zebra7", sender="mina", conversation="a")
         await gateway.ask("second zebra7", sender="m-7", account="other", conversation="b")
         await gateway.ask("mine", sender="eve", conversation="c")
-        expected = await gateway.app.forget_person(SenderId.parse("memory:other:m-7"), dry_run=True)
-        erased = await gateway.app.forget_person(SenderId.parse("memory:other:m-7"))
+        expected = await gateway.app.upkeep.forget_person(SenderId.parse("memory:other:m-7"), dry_run=True)
+        erased = await gateway.app.upkeep.forget_person(SenderId.parse("memory:other:m-7"))
         assert erased.messages == expected.messages == 2
         assert found_in(house.state, "zebra7") == []
         mina = await gateway.app.persons.find("Mina")

@@ -45,7 +45,7 @@ async def test_nothing_of_a_removed_session_comes_back_with_its_name(house: Hous
         await gateway.ask("a secret of last year", conversation="old")
         house.clock.advance(400 * 86_400)
         await gateway.ask("hello", conversation="new")
-        pruned = await gateway.app.prune(YEAR)
+        pruned = await gateway.app.upkeep.prune(YEAR)
         assert (pruned.messages, pruned.sessions) == (1, 1)
         assert (await gateway.ask("/reset", conversation="old")).kind == "command"
         await gateway.ask("what do you know?", conversation="old")
@@ -58,6 +58,6 @@ async def test_a_look_at_what_would_go_changes_nothing(house: House) -> None:
         await gateway.ask("old", conversation="old")
         house.clock.advance(400 * 86_400)
         await gateway.ask("hello", conversation="new")
-        assert (await gateway.app.prune(YEAR, dry_run=True)).sessions == 1
+        assert (await gateway.app.upkeep.prune(YEAR, dry_run=True)).sessions == 1
         await gateway.ask("again", conversation="old")
         assert [each.text for each in gateway.seen] == ["old", "one", "again"]

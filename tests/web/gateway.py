@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import cast
 
 from msgspec import convert, structs
 
@@ -46,6 +47,7 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
+from finclaw.kernel.store_port import Store
 from finclaw.pipeline.person_fields import check_fields
 from finclaw.transcript.integrity import mend
 
@@ -70,7 +72,7 @@ def answer(text: str = "AAPL is at 190.50 USD.") -> Outcome:
 
 @dataclass
 class MemoryPeople:
-    """Implements kernel.port.PersonDoor for one person."""
+    """Implements gateway.PersonApi for one person."""
 
     person: Person = Person(id="web:owner:owner", name="owner", identities=("web:owner:owner",))
 
@@ -91,7 +93,7 @@ class MemoryPeople:
 
 @dataclass
 class MemoryGateway:
-    """Implements kernel.port.Gateway. `fails` is raised by the next calls, to see how the door takes it."""
+    """Implements gateway.Gateway. `fails` is raised by the next calls, to see how the door takes it."""
 
     ready: bool = True
     market: str = "demo"
@@ -125,6 +127,14 @@ class MemoryGateway:
     _records: dict[str, InboundRecord] = field(default_factory=dict[str, InboundRecord])
     _by_key: dict[tuple[str, ...], Accepted] = field(default_factory=dict[tuple[str, ...], Accepted])
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def store(self) -> Store:
+        return cast("Store", self)  # as much of it as the routes use
+
+    @property
+    def upkeep(self) -> "MemoryGateway":
+        return self
 
     async def check_writable(self) -> SessionError | None:
         return self.unwritable
@@ -317,9 +327,6 @@ class MemoryGateway:
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         self._maybe_fail()
         return Unsolicited(items=() if after is None else tuple(self.told), after=f"{whose.sender.id}-{len(self.told)}")
-
-    async def has_session(self, key: str) -> bool:
-        return key in self.conversations
 
     async def messages(self, session: str) -> Sequence[Message]:
         return self.conversations.get(session, ())

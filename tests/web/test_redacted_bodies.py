@@ -19,7 +19,8 @@ from finclaw.kernel.event import MessageEnded
 from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
-from finclaw.web.api import HttpRoute
+from finclaw.web.admission import StreamRoute
+from finclaw.web.exchange import HttpRoute
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import Principal
 from finclaw.web.server import WebRoutes, serve_web
@@ -66,7 +67,7 @@ async def read(client: Client, path: str, method: str = "GET", **more: object) -
 
 async def test_no_route_answers_with_a_known_secret(client: Client) -> None:
     routes = WebRoutes(client.gateway, WebServerSettings(), Secret(TOKEN), LiveStream()).authenticated_routes()
-    paths = {(each.method, each.path) for each in routes if each.kind != "stream"}
+    paths = {(each.method, each.path) for each in routes if isinstance(each, HttpRoute)}
     hidden = 0
     for method, path in sorted({*paths, ("GET", "/"), ("GET", "/healthz"), ("GET", "/nowhere/{key}")}):
         for value in (KEY, "m-1"):
@@ -150,7 +151,7 @@ async def test_new_route_cannot_forget_it(
 
     Secret(KEY)
     known = WebRoutes.authenticated_routes
-    added = HttpRoute("GET", "/api/v1/added", "messages", handle)
+    added = StreamRoute("GET", "/api/v1/added", "messages", handle)
     monkeypatch.setattr(WebRoutes, "authenticated_routes", lambda routes: (*known(routes), added))  # pyright: ignore
     async with (
         serve_web(MemoryGateway(), WebServerSettings(port=0), Secret(TOKEN)) as server,

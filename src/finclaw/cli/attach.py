@@ -1,83 +1,114 @@
-"""A client of the state for commands that look at it or change it: `attach` gives a StateClient.
+"""A client of the state for commands that look at stored data or change it: `attach` gives a StateClient.
 
-It speaks to the running gateway if there is one, else to the store under the state lock; where nothing was ever stored
-it answers as an empty store would. Nothing here starts a gateway: looking at a session must not answer anybody's
-message.
+A command asks by a request of the HTTP API. The running gateway answers it if there is one, else the handler of the
+same route does, here, with the store under the state lock. Nothing here starts a gateway: looking at a session must
+not answer anybody's message.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+import re
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote, urlencode
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from urllib.parse import parse_qsl, quote, unquote
 
 import msgspec
+from msgspec import Struct, structs
 
 from finclaw.cli.address import find_running, retry_while_busy
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
-from finclaw.errors import SessionError
-from finclaw.gateway import PersonRecord
-from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalVerdict, Standing
-from finclaw.kernel.erasure import Erased, SenderId
+from finclaw.errors import FinclawError, SessionError
+from finclaw.gateway import PersonRecord, QueuedMessage, StopReport, StopRequest, Summary
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
+from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import CostsBy, IntegrityFinding, Pruned, SessionPage, TurnRecord, TurnTrace
+from finclaw.kernel.record import Accepted, Cost, CostsBy, Today
 from finclaw.kernel.store_port import Store
 from finclaw.spend_lines import sum_costs, sum_today
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
-from finclaw.transcript.conversation_file import read_conversation, read_earlier_facts, write_conversation
-from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
-from finclaw.web.sessions_view import (
-    BackupView,
-    ForgetBody,
-    ForkBody,
-    PeopleView,
-    PersonBody,
-    PruneBody,
-    PrunedView,
-    RepairBody,
-    RepairView,
-    SessionView,
-)
-from finclaw.web.view import CostsView, costs_view
+from finclaw.upkeep.stored_data import Upkeep
+from finclaw.web.approvals_api import ApprovalsApi
+from finclaw.web.errors import ApiError
+from finclaw.web.exchange import ApiRequest, Handler
+from finclaw.web.people_api import PeopleApi
+from finclaw.web.principal import OWNER
+from finclaw.web.sessions_api import SessionsApi
 
 if TYPE_CHECKING:
+    from finclaw.approvals.approvals import Approvals
     from finclaw.cli.client import GatewayClient
-    from finclaw.cli.stored_state import StoredApprovals, StoredErasure
+    from finclaw.extensions.registrar import Registrar
     from finclaw.pipeline.persons import PersonService
 
 T = TypeVar("T")
 PATIENCE = 10.0
 """Seconds to wait for a state that is busy: a gateway is starting, or a `finclaw ask` is running."""
-_MORE: Final = 10.0
-"""Seconds beyond those that the gateway itself waits."""
-_LONG: Final = 3_600.0
+LONG: Final = 3_600.0
 """Seconds that a removal of very much may take."""
 
 
+class StateClient(Protocol):
+    """Answers requests of the HTTP API about one state. All methods raise FinclawError."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a gateway answers."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever stored there."""
+        ...
+
+    def call(
+        self, method: str, path: str, answer: type[T], body: Struct | bytes | None = None, *, timeout: float = 30.0
+    ) -> T: ...
+    def find(self, path: str, answer: type[T]) -> T | None: ...  # None: there is no such thing
+    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = 30.0) -> bytes: ...
+
+
+def session_path(key: str) -> str:
+    """Return the path of a session. Its key is full of escapes, which are escaped once more."""
+    return f"/api/v1/sessions/{quote(key, safe='')}"
+
+
 @contextmanager
-def attach(settings: Settings, *, make: bool = False) -> Generator["StateClient"]:
+def attach(settings: Settings, *, make: bool = False) -> Generator[StateClient]:
     """`make` says that a state may begin here; without it a state that is not there is not made, and is empty."""
-    clock = SystemClock()
+    exists = make or (settings.state / DATABASE).exists()
 
     def reach() -> "GatewayClient | StateLock | None":
         if (gateway := find_running(settings.state)) is not None:
             return gateway
-        return StateLock(settings.state) if make or (settings.state / DATABASE).exists() else None
+        return StateLock(settings.state) if exists else None
 
     reached = retry_while_busy(reach, PATIENCE)
-    if not isinstance(reached, StateLock):
-        yield StateClient(settings, clock, gateway=reached)
-        return
-    with reached, asyncio.Runner() as runner:
+    if reached is None:
+        with TemporaryDirectory() as aside, _open_at_rest(replace(settings, state=Path(aside))) as client:
+            client.is_empty = True
+            yield client
+    elif isinstance(reached, StateLock):
+        with reached, _open_at_rest(settings) as client:
+            yield client
+    else:
+        yield reached
+
+
+@contextmanager
+def _open_at_rest(settings: Settings) -> Generator["StateAtRest"]:
+    clock = SystemClock()
+    with asyncio.Runner() as runner:
         store = runner.run(_open_store(settings, clock))
         try:
-            yield StateClient(settings, clock, store=store, runner=runner)
+            yield StateAtRest(GatewayAtRest(store, settings, clock), runner)
         finally:
             runner.run(store.close())
 
@@ -86,251 +117,172 @@ async def _open_store(settings: Settings, clock: Clock) -> Store:
     return open_kind(settings.storage.kind, settings.state, clock, EventStream().emit)
 
 
-class StateClient:
-    """Sessions, turns, costs, persons and approvals of one state, by the gateway, in the store, or of an empty state.
+class _NotThere(SessionError):
+    """There is no such thing in the state."""
 
-    All raise FinclawError. Keys are whole; a conversation travels as the file that `finclaw sessions export` writes.
-    """
 
-    def __init__(
-        self,
-        settings: Settings,
-        clock: Clock,
-        *,
-        gateway: "GatewayClient | None" = None,
-        store: Store | None = None,
-        runner: asyncio.Runner | None = None,
-    ) -> None:
+class StateAtRest:
+    """A client of a state that no gateway runs on: it calls the handlers of the HTTP API itself."""
+
+    is_running = False
+
+    def __init__(self, gateway: "GatewayAtRest", runner: asyncio.Runner) -> None:
+        self.is_empty = False
+        self._runner = runner
+        apis = (SessionsApi(gateway), ApprovalsApi(gateway), PeopleApi(gateway))
+        self._routes = [route for api in apis for route in api.routes()]
+
+    def call(
+        self, method: str, path: str, answer: type[T], body: Struct | bytes | None = None, *, timeout: float = 30.0
+    ) -> T:
+        content = msgspec.json.encode(body) if isinstance(body, Struct) else body
+        return msgspec.json.decode(self.fetch(method, path, content, timeout=timeout), type=answer)
+
+    def find(self, path: str, answer: type[T]) -> T | None:
+        try:
+            return self.call("GET", path, answer)
+        except _NotThere:
+            return None
+
+    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = 30.0) -> bytes:
+        where, _, query = path.partition("?")
+        for route in self._routes:
+            found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", route.path), where)
+            if found is not None and route.method == method:
+                values = {name: unquote(value) for name, value in found.groupdict().items()}
+                asked = dict(parse_qsl(query, keep_blank_values=True))
+                request = ApiRequest(path_values=values, query=asked, body=body or b"")
+                return self._runner.run(_answer(route.handler, request))
+        raise _NotThere(f"there is no {path}")
+
+
+async def _answer(handler: Handler, request: ApiRequest) -> bytes:
+    try:
+        return (await handler(request, OWNER)).body
+    except ApiError as error:
+        if isinstance(error.__cause__, FinclawError):
+            raise error.__cause__ from None
+        if error.status == 404:
+            raise _NotThere(str(error)) from error
+        raise SessionError(str(error)) from error
+
+
+class GatewayAtRest:
+    """What can be asked about stored data while no gateway runs. Its next start continues with what is decided here."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self.store = store
+        self.persons = _PersonsAtRest(store, settings)
+        self.upkeep = Upkeep(store, clock, settings.state, self._open_extensions)
         self._settings = settings
         self._clock = clock
-        self._gateway = gateway
-        self._store = store
-        self._runner = runner
 
-    def _choose(
+    @asynccontextmanager
+    async def _open_extensions(self) -> AsyncGenerator["Registrar"]:
+        """Load the extensions, which erase their own data."""
+        from finclaw.composition.extensions import load_registrar  # noqa: PLC0415  start-up: for erasure only
+        from finclaw.extensions.registration import NULL_SERVICES  # noqa: PLC0415  start-up: for erasure only
+        from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase  # noqa: PLC0415  start-up: the same
+
+        services = structs.replace(
+            NULL_SERVICES,
+            recall=self.store.recall,
+            remember=self.store.remember,
+            database=partial(ExtensionDatabase, self._settings.state / EXTENSIONS),
+            clock=self._clock,
+        )
+        registrar = load_registrar(self._settings, services)
+        try:
+            yield registrar
+        finally:
+            await registrar.close()
+
+    async def reset(self, session: str) -> None:
+        await self.store.reset(session)
+
+    async def stop_session(self, request: StopRequest) -> StopReport:
+        return StopReport()
+
+    def queue(self, session: str) -> Sequence[QueuedMessage]:
+        return ()
+
+    async def costs(self, days: int, by: CostsBy) -> Sequence[Cost]:
+        return await sum_costs(self.store, self._clock.now(), days, by)
+
+    async def today(self) -> Today:
+        settings = self._settings
+        return await sum_today(self.store, self._clock.now(), settings.agent.name, settings.budget.agent_day_usd)
+
+    # ── approvals, decided by the owner: only the owner can open the state, as with the token in it ──────────────
+
+    @cached_property
+    def _consents(self) -> "Approvals":
+        from finclaw.approvals.announce import unheard  # noqa: PLC0415  start-up: for approvals only
+        from finclaw.approvals.approvals import Approvals  # noqa: PLC0415  start-up: the same
+        from finclaw.approvals.chat_directory import NoChats  # noqa: PLC0415  start-up: the same
+
+        settings = self._settings
+        people = settings.everybody()
+        return Approvals(
+            self.store, people, settings.approvals, self._clock, _leave_to_next_start, NoChats(), unheard()
+        )
+
+    async def approval(self, typed: str) -> Approval | None:
+        return await self._consents.approval(typed)
+
+    async def approvals(
+        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]:
+        return await self._consents.approvals(states, session, limit)
+
+    async def decide(
         self,
-        by_gateway: "Callable[[GatewayClient], T]",
-        in_store: Callable[[Store], Coroutine[Any, Any, T]],
-        empty: T | SessionError,
-    ) -> T:
-        """What the gateway answers, or the store, or (`empty`) what is true where nothing was ever stored."""
-        if self._gateway is not None:
-            return by_gateway(self._gateway)
-        if self._store is not None and self._runner is not None:
-            return self._runner.run(in_store(self._store))
-        if isinstance(empty, SessionError):
-            raise empty
-        return empty
+        typed: str,
+        verdict: ApprovalVerdict,
+        evidence: Inbound,
+        *,
+        scope: ApprovalScope = "once",
+        reason: str = "",
+    ) -> Approval | Refusal:
+        return await self._consents.decide(typed, verdict, evidence, scope=scope, reason=reason)
 
-    # ── sessions ────────────────────────────────────────────────────────────────────────────────────────────────
+    def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
+        from finclaw.approvals.summary import summaries  # noqa: PLC0415  start-up: for approvals only
 
-    def list_sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
-        query = {"limit": str(limit), "containing": containing} | ({} if after is None else {"after": after})
-        return self._choose(
-            lambda gateway: gateway.call("GET", f"/api/v1/sessions?{urlencode(query)}", SessionPage),
-            lambda store: store.sessions(limit, after, containing),
-            SessionPage(items=()),
-        )
+        return summaries(approvals)
 
-    def export_session(self, key: str) -> bytes:
-        async def export(store: Store) -> bytes:
-            return write_conversation(key, await store.messages(key), await store.facts(key))
+    async def came_of(self, approval_id: str, seconds: float) -> None:
+        """Return at once: an approved action runs at the next start."""
 
-        return self._choose(
-            lambda gateway: gateway.fetch("GET", f"{_session_path(key)}/export"), export, _no_session(key)
-        )
+    async def grants(self, limit: int = 100) -> Sequence[Standing]:
+        return await self._consents.grants.list_grants(limit)
 
-    def fork_session(self, key: str, into: str) -> int:
-        """Copy a conversation as it is kept, and return how many messages it has. An export would be redacted."""
+    async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
+        return await self._consents.grants.revoke(typed, evidence)
 
-        async def copy(store: Store) -> int:
-            messages = await store.messages(key)
-            await store.restore(into, messages, [each.fact for each in reversed(await store.facts(key))])
-            return len(messages)
 
-        body, path = msgspec.json.encode(ForkBody(into)), f"{_session_path(key)}/fork"
-        return self._choose(
-            lambda gateway: gateway.call("POST", path, SessionView, body, timeout=_LONG).messages,
-            copy,
-            _no_session(key),
-        )
+def _leave_to_next_start(_: Accepted) -> None:
+    """It is on disk; nobody here runs turns."""
 
-    def import_session(self, key: str, content: bytes) -> None:
-        def send(gateway: "GatewayClient") -> None:
-            gateway.call("POST", f"{_session_path(key)}/import", SessionView, content, timeout=_LONG)
 
-        messages, facts = read_conversation(content)[1], read_earlier_facts(content)
-        return self._choose(send, lambda store: store.restore(key, messages, facts), _no_session(key))
+class _PersonsAtRest:
+    """Persons, with those of the settings in the store as at the start of a gateway."""
 
-    def reset_session(self, key: str) -> None:
-        def send(gateway: "GatewayClient") -> None:
-            gateway.call("POST", f"{_session_path(key)}/reset", SessionView)
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
 
-        return self._choose(send, lambda store: store.reset(key), _no_session(key))
-
-    def repair_session(self, key: str, *, dry_run: bool) -> Sequence[IntegrityFinding]:
-        body = msgspec.json.encode(RepairBody(dry_run))
-        return self._choose(
-            lambda gateway: gateway.call("POST", f"{_session_path(key)}/repair", RepairView, body).findings,
-            lambda store: store.repair(key, dry_run=dry_run),
-            _no_session(key),
-        )
-
-    # ── erasure, retention and backups ──────────────────────────────────────────────────────────────────────────
-
-    def erase_session(self, key: str, *, dry_run: bool) -> Erased:
-        path = f"{_session_path(key)}{'?dry_run=true' if dry_run else ''}"
-        return self._choose(
-            lambda gateway: gateway.call("DELETE", path, Erased, timeout=_LONG),
-            lambda store: self._erasure(store).erase_session(key, dry_run=dry_run),
-            _no_session(key),
-        )
-
-    def forget_person(self, person: SenderId, *, dry_run: bool) -> Erased:
-        body = msgspec.json.encode(ForgetBody(str(person), dry_run))
-        return self._choose(
-            lambda gateway: gateway.call("POST", "/api/v1/forget", Erased, body, timeout=_LONG),
-            lambda store: self._erasure(store).forget_person(person, dry_run=dry_run),
-            Erased(),
-        )
-
-    def copy_for_backup(self) -> Path:
-        """A directory with a copy of the store, inside the state; the caller removes it."""
-        return self._settings.state / self._choose(
-            lambda gateway: gateway.call("POST", "/api/v1/backup", BackupView, b"{}", timeout=_LONG).directory,
-            lambda store: self._erasure(store).copy_for_backup(),
-            SessionError("there is nothing to back up: nothing was ever stored here"),
-        )
-
-    def prune(self, days: int, *, dry_run: bool) -> Pruned:
-        def send(gateway: "GatewayClient") -> Pruned:
-            body = msgspec.json.encode(PruneBody(days, dry_run))
-            done = gateway.call("POST", "/api/v1/prune", PrunedView, body, timeout=_LONG)
-            return Pruned(messages=done.messages, sessions=done.sessions)
-
-        return self._choose(
-            send,
-            lambda store: store.prune(self._clock.now() - timedelta(days=days), dry_run=dry_run),
-            Pruned(messages=0, sessions=0),
-        )
-
-    def _erasure(self, store: Store) -> "StoredErasure":
-        from finclaw.cli.stored_state import StoredErasure  # noqa: PLC0415  start-up: it loads the extensions
-
-        return StoredErasure(store, self._settings, self._clock)
-
-    # ── turns and costs ─────────────────────────────────────────────────────────────────────────────────────────
-
-    def list_turns(self, limit: int) -> Sequence[TurnRecord]:
-        return self._choose(lambda gateway: gateway.turns(limit), lambda store: store.turns(limit), ())
-
-    def find_turn(self, name: str) -> TurnTrace | None:
-        return self._choose(lambda gateway: gateway.turn(name), lambda store: store.turn(name), None)
-
-    def sum_costs(self, days: int, by: CostsBy) -> CostsView:
-        async def add_up(store: Store) -> CostsView:
-            now, settings = self._clock.now(), self._settings
-            items = await sum_costs(store, now, days, by)
-            today = await sum_today(store, now, settings.agent.name, settings.budget.agent_day_usd)
-            return costs_view(days, by, items, today)
-
-        return self._choose(
-            lambda gateway: gateway.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView),
-            add_up,
-            costs_view(days, by, ()),
-        )
-
-    # ── persons ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def list_people(self, after: str = "") -> Sequence[PersonRecord]:
-        path = f"/api/v1/people?{urlencode({'after': after})}"
-
-        async def read(store: Store) -> Sequence[PersonRecord]:
-            return await (await self._people(store)).list_people(1_000, after)
-
-        return self._choose(lambda gateway: gateway.call("GET", path, PeopleView).items, read, ())
-
-    def find_person(self, who: str) -> PersonRecord | None:
-        path = f"/api/v1/people?{urlencode({'who': who})}"
-
-        async def read(store: Store) -> PersonRecord | None:
-            return await (await self._people(store)).find(who)
-
-        return self._choose(lambda gateway: next(iter(gateway.call("GET", path, PeopleView).items), None), read, None)
-
-    def change_person(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
-        async def change(store: Store) -> PersonRecord:
-            return await (await self._people(store)).change(who, fields)
-
-        body = msgspec.json.encode(PersonBody(who, dict(fields)))
-        return self._choose(
-            lambda gateway: gateway.call("POST", "/api/v1/people", PersonRecord, body),
-            change,
-            SessionError(f"there is no person {who!r}; nothing was ever stored here"),
-        )
-
-    async def _people(self, store: Store) -> "PersonService":
+    async def _open(self) -> "PersonService":
         from finclaw.pipeline.persons import PersonService, open_directory  # noqa: PLC0415  start-up: for persons only
 
         everybody = self._settings.everybody()
-        return PersonService(store, everybody, await open_directory(store, everybody))
+        return PersonService(self._store, everybody, await open_directory(self._store, everybody))
 
-    # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────────
+    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]:
+        return await (await self._open()).list_people(limit, after)
 
-    def list_approvals(self, *, everything: bool, session: str | None = None) -> Sequence[Approval]:
-        query = {"state": "all" if everything else "pending", "limit": "500"}
-        query |= {} if session is None else {"session": session}
-        return self._choose(
-            lambda gateway: gateway.call("GET", f"/api/v1/approvals?{urlencode(query)}", ApprovalsView).items,
-            lambda store: self._approvals(store).list_approvals(everything=everything, session=session),
-            (),
-        )
+    async def find(self, who: str) -> PersonRecord | None:
+        return await (await self._open()).find(who)
 
-    def find_approval(self, typed: str) -> Approval | None:
-        return self._choose(
-            lambda gateway: gateway.find(f"/api/v1/approvals/{quote(typed, safe='')}", Approval),
-            lambda store: self._approvals(store).find_approval(typed),
-            None,
-        )
-
-    def decide_approval(self, typed: str, verdict: ApprovalVerdict, scope: ApprovalScope, reason: str) -> Approval:
-        def send(gateway: "GatewayClient") -> Approval:
-            yes = verdict == "granted"
-            body = msgspec.json.encode(ApproveBody(scope) if yes else DenyBody(reason))
-            path = f"/api/v1/approvals/{quote(typed, safe='')}/{'approve' if yes else 'deny'}"
-            return gateway.call("POST", path, DecidedApproval, body, timeout=WAIT + _MORE)
-
-        return self._choose(
-            send,
-            lambda store: self._approvals(store).decide_approval(typed, verdict, scope, reason),
-            SessionError("there is no such approval; nothing was ever stored here"),
-        )
-
-    def list_grants(self) -> Sequence[Standing]:
-        return self._choose(
-            lambda gateway: gateway.call("GET", "/api/v1/grants", GrantsView).items,
-            lambda store: self._approvals(store).list_grants(),
-            (),
-        )
-
-    def revoke_grant(self, typed: str) -> Standing:
-        path = f"/api/v1/grants/{quote(typed, safe='')}/revoke"
-        return self._choose(
-            lambda gateway: gateway.call("POST", path, Standing, b"{}"),
-            lambda store: self._approvals(store).revoke_grant(typed),
-            SessionError("there is no such grant; nothing was ever stored here"),
-        )
-
-    def _approvals(self, store: Store) -> "StoredApprovals":
-        from finclaw.cli.stored_state import StoredApprovals  # noqa: PLC0415  start-up: for approvals only
-
-        return StoredApprovals(store, self._settings, self._clock)
-
-
-def _session_path(key: str) -> str:
-    """A key is full of escapes; they are escaped once more, so that the gateway reads back the key itself."""
-    return f"/api/v1/sessions/{quote(key, safe='')}"
-
-
-def _no_session(key: str) -> SessionError:
-    return SessionError(f"there is no session {key!r}; nothing was ever stored here")
+    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
+        return await (await self._open()).change(who, fields)

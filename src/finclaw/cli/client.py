@@ -9,6 +9,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
 from finclaw.cli.address import Address, read_address
 from finclaw.errors import ChannelError, ConfigError, FinclawError, InboundConflict, StoreFailed
@@ -42,6 +43,9 @@ class _Refusal(msgspec.Struct):
 class GatewayClient:
     """A gateway that has shown that it knows our token."""
 
+    is_running = True
+    is_empty = False
+
     def __init__(self, address: Address, token: Secret) -> None:
         self.address = address
         self._token = token
@@ -63,10 +67,11 @@ class GatewayClient:
             return None
 
     def call(
-        self, method: str, path: str, answer: type[T], body: bytes | None = None, *, timeout: float = _TIMEOUT
+        self, method: str, path: str, answer: type[T], body: Struct | bytes | None = None, *, timeout: float = _TIMEOUT
     ) -> T:
+        content = msgspec.json.encode(body) if isinstance(body, Struct) else body
         try:
-            return msgspec.json.decode(self.fetch(method, path, body, timeout=timeout), type=answer)
+            return msgspec.json.decode(self.fetch(method, path, content, timeout=timeout), type=answer)
         except msgspec.DecodeError as error:
             raise self._explain_gone(error) from error
 

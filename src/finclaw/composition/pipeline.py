@@ -1,17 +1,18 @@
 """The pipeline of a gateway: its stages, with what the settings say and what the extensions have registered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 
 from finclaw.agent.agent import Agent
 from finclaw.app import GatewayCore, GatewayParts
 from finclaw.composition.channels import allow_lists, debounce_pauses
-from finclaw.delivery.outbox import OrderedSender
 from finclaw.extensions.registrar import Registrar
 from finclaw.finance.calendar import TableCalendar
 from finclaw.kernel.envelope import Outbound
-from finclaw.kernel.event import Emit, SessionsErased
+from finclaw.kernel.event import SessionsErased
 from finclaw.kernel.middleware import compose
+from finclaw.kernel.person import Person
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import STOP, Commands, CommandServices
@@ -25,13 +26,11 @@ from finclaw.pipeline.pipeline import Pipeline, Stages, Traffic
 from finclaw.pipeline.recovery import Recovery
 from finclaw.pipeline.stops import Revisions, TurnUndo
 from finclaw.pipeline.watchdogs import Watchdog
-from finclaw.sessions.carried_over import KeptOptions
-from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.debounce import Debounce, make_pause
 from finclaw.sessions.lane import WaitingLimit
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import LaneWaiting
-from finclaw.upkeep.erasure import Eraser
+from finclaw.upkeep.stored_data import Upkeep
 
 
 def make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> GatewayParts:
@@ -68,7 +67,7 @@ def make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> Gateway
         undo=TurnUndo(core.store, core.runs, dispatch.claim, core.sender, core.clock),
         recovery=_make_recovery(core),
         watchdog=_make_watchdog(core),
-        eraser=_make_eraser(core, registrar),
+        upkeep=_make_upkeep(core, registrar),
     )
 
 
@@ -157,20 +156,28 @@ def _make_watchdog(core: GatewayCore) -> Watchdog:
     return watchdog
 
 
-def _make_eraser(core: GatewayCore, registrar: Registrar) -> Eraser:
-    drop_sessions = _session_dropper(core.recent, core.options, core.sender, core.events.emit)
-    return Eraser(core.store, registrar, core.settings.state, drop_sessions, core.persons.drop)
+def _make_upkeep(core: GatewayCore, registrar: Registrar) -> Upkeep:
+    return Upkeep(core.store, core.clock, core.settings.state, lambda: nullcontext(registrar), _CoreMemory(core))
 
 
-def _session_dropper(
-    recent: RecentConversations, options: KeptOptions, sender: OrderedSender, emit: Emit
-) -> Callable[[Sequence[str]], None]:
-    def drop_sessions(sessions: Sequence[str]) -> None:
-        """Drop what memory holds of erased sessions, and the answers to them that wait to be sent."""
+class _CoreMemory:
+    """What the parts of the core hold in memory of stored data."""
+
+    def __init__(self, core: GatewayCore) -> None:
+        self._core = core
+
+    def drop_sessions(self, sessions: Sequence[str]) -> None:
+        """Drop erased sessions, and the answers to them that wait to be sent."""
+        core = self._core
         for session in sessions:
-            recent.forget(session)
-            options.drop(session)
-        sender.drop(sessions)
-        emit(SessionsErased(sessions=tuple(sessions)))
+            core.recent.forget(session)
+            core.options.drop(session)
+        core.sender.drop(sessions)
+        core.events.emit(SessionsErased(sessions=tuple(sessions)))
 
-    return drop_sessions
+    async def drop_person(self, person: Person) -> None:
+        await self._core.persons.drop(person)
+
+    async def drop_pruned(self) -> None:
+        self._core.recent.clear()  # a new session with a removed one's name counts its versions from the beginning
+        await self._core.options.load()

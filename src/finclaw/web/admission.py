@@ -1,20 +1,27 @@
 """Admission of requests: what is checked before a handler runs, while it waits, and after it has read its body."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import NamedTuple
 
 from aiohttp import web
 
 from finclaw.http_connections import Connections
-from finclaw.web.api import HttpRoute
 from finclaw.web.auth import Authenticator
 from finclaw.web.errors import ApiError, too_large
+from finclaw.web.exchange import ApiRequest, HttpRoute
 from finclaw.web.principal import Principal, Scope
 from finclaw.web.token_watch import TokenWatch
 
 Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-CHECK_AGAIN: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("check_again")
+
+class StreamRoute(NamedTuple):
+    """A route that writes its response itself, and ends it when the token is replaced."""
+
+    method: str
+    path: str
+    scope: Scope
+    handler: Callable[[web.Request, Principal], Awaitable[web.StreamResponse]]
 
 
 class Admission:
@@ -35,32 +42,37 @@ class Admission:
         self.connections.trust(request, trusted=True)
         return principal
 
-    def guard(self, route: HttpRoute, max_body: int) -> Next:
+    def guard(self, route: HttpRoute | StreamRoute, max_body: int) -> Next:
         async def handle_authenticated(request: web.Request) -> web.StreamResponse:
             authorization = request.headers.get("Authorization") or ""
             principal = self.admit(request, request.headers.get("Authorization"), route.scope)
-            if route.kind == "stream":
+            if isinstance(route, StreamRoute):
                 return await route.handler(request, principal)
             async with self.watch.end_with_token(authorization):
-                await self._read_body(request, route, authorization, max_body)
-                response = await route.handler(request, principal)
+                body = await self._read_body(request, authorization, route.max_body or max_body)
+                asked = ApiRequest(
+                    path_values=request.match_info,
+                    query=request.query,
+                    content_type=request.content_type,
+                    body=body,
+                )
+                reply = await route.handler(asked, principal)
             if request.method == "GET":  # what is read after a change of the token is not for the old one
                 self.authenticator.check_again(authorization)
-            return response
+            return web.Response(body=reply.body, status=reply.status, content_type=reply.content_type)
 
         return handle_authenticated
 
-    async def _read_body(self, request: web.Request, route: HttpRoute, authorization: str, max_body: int) -> None:
+    async def _read_body(self, request: web.Request, authorization: str, max_body: int) -> bytes:
         """Before the handler begins, so that a body that comes after a change of the token has no effect."""
-        request[CHECK_AGAIN] = lambda: self.authenticator.check_again(authorization)
-        if route.kind == "upload" or not request.can_read_body:
-            return
+        if not request.can_read_body:
+            return b""
         if (request.content_length or 0) > max_body:
             raise too_large(max_body)
-        await request.read()  # kept by the request, for the handler
+        content = bytearray()
+        async for chunk in request.content.iter_any():
+            content += chunk
+            if len(content) > max_body:
+                raise too_large(max_body)
         self.authenticator.check_again(authorization)
-
-
-def check_again(request: web.Request) -> None:
-    """For a handler that reads its own body. Raises ApiError if the token was replaced meanwhile."""
-    request[CHECK_AGAIN]()
+        return bytes(content)

@@ -5,42 +5,23 @@ A handler gets the authenticated principal; who may call it is in the table at t
 
 import asyncio
 import math
-import re
-from collections.abc import Awaitable, Callable
-from typing import Final, Literal, NamedTuple, TypeGuard, get_args
+from collections.abc import Callable
 
 import msgspec
-from aiohttp import web
 
 from finclaw.gateway import Gateway
-from finclaw.kernel.record import CostsBy, InboundRecord
+from finclaw.kernel.record import InboundRecord
 from finclaw.web.errors import ApiError
+from finclaw.web.exchange import ApiReply, ApiRequest, HttpRoute, json_reply, read_json
 from finclaw.web.live import LiveStream
-from finclaw.web.principal import MessageBody, Principal, Scope, inbound, owns
-from finclaw.web.respond import json_response
+from finclaw.web.principal import MessageBody, Principal, inbound, owns
 from finclaw.web.settings import WebServerSettings
 from finclaw.web.stop import Stops, may_stop
-from finclaw.web.view import AcceptedView, MessageView, StatusView, TurnsView, UnsolicitedView, costs_view, message_view
-
-Handler = Callable[[web.Request, Principal], Awaitable[web.StreamResponse]]
-
-MOST_DAYS: Final = 3_660
-_decode_body = msgspec.json.Decoder(MessageBody).decode
-
-
-class HttpRoute(NamedTuple):
-    """A route of the API: its method, its path, the scope that it needs, and its handler."""
-
-    method: str
-    path: str
-    scope: Scope
-    handler: Handler
-    kind: Literal["plain", "upload", "stream"] = "plain"
-    """An `upload` reads its own, larger body; a `stream` ends itself when the token is replaced."""
+from finclaw.web.view import AcceptedView, MessageView, StatusView, UnsolicitedView, message_view
 
 
 class HttpApi:
-    """The handlers for messages, turns, costs and the status.
+    """The handlers for messages and the status.
 
     `stopping` lets waiting clients go when the server ends.
     """
@@ -54,27 +35,27 @@ class HttpApi:
         self._stopping = stopping
         self._stops = Stops(gateway)
 
-    async def post_message(self, request: web.Request, principal: Principal) -> web.Response:
-        accepted = await self._gateway.accept(inbound(principal, await self._body(request)))
-        return json_response(AcceptedView(accepted.id, accepted.duplicate), status=202)
+    async def post_message(self, request: ApiRequest, principal: Principal) -> ApiReply:
+        accepted = await self._gateway.accept(inbound(principal, read_json(request, MessageBody)))
+        return json_reply(AcceptedView(accepted.id, accepted.duplicate), status=202)
 
-    async def get_message(self, request: web.Request, principal: Principal) -> web.Response:
+    async def get_message(self, request: ApiRequest, principal: Principal) -> ApiReply:
         seconds = min(_wait(request), self._settings.wait_limit)
         record = await self._message(request, principal, owns)
-        return json_response(self._view(await self._until_ended(record, seconds)))
+        return json_reply(self._view(await self._until_ended(record, seconds)))
 
-    async def post_stop(self, request: web.Request, principal: Principal) -> web.Response:
+    async def post_stop(self, request: ApiRequest, principal: Principal) -> ApiReply:
         """202 while the stopped turn comes to its end, 200 when it has."""
         seconds = min(_wait(request), self._settings.wait_limit)
         record = await self._message(request, principal, may_stop)
         by = "the person" if owns(principal, record) else "whoever runs the gateway"
         record = await self._until_ended(await self._stops.stop(record, f"stopped by {by}"), seconds)
-        return json_response(self._view(record), status=200 if record.state == "ended" else 202)
+        return json_reply(self._view(record), status=200 if record.state == "ended" else 202)
 
     def _view(self, record: InboundRecord) -> MessageView:
         return message_view(record, None if record.outcome else self._live.running_turn(record.inbound_id))
 
-    async def get_unasked(self, request: web.Request, principal: Principal) -> web.Response:
+    async def get_unasked(self, request: ApiRequest, principal: Principal) -> ApiReply:
         """What the gateway told a conversation of its own accord: cards, reminders, what came of an approval."""
         whose = {name: request.query[name] for name in ("conversation", "sender") if name in request.query}
         try:
@@ -82,30 +63,9 @@ class HttpApi:
         except msgspec.ValidationError as error:  # its message names the field
             raise ApiError(400, "bad_request", f"the query does not fit: {error}") from error
         told = await self._gateway.unasked(inbound(principal, body), request.query.get("after"))
-        return json_response(UnsolicitedView(tuple(map(message_view, told.items)), told.after))
+        return json_reply(UnsolicitedView(tuple(map(message_view, told.items)), told.after))
 
-    async def get_turns(self, request: web.Request, _: Principal) -> web.Response:
-        text = request.query.get("limit", "50")
-        if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > 500:
-            raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
-        return json_response(TurnsView(await self._gateway.turns(int(text))))
-
-    async def get_turn(self, request: web.Request, _: Principal) -> web.Response:
-        story = await self._gateway.turn(request.match_info["turn_id"])
-        if story is None:
-            raise ApiError(404, "no_such_turn", "there is no such turn; GET /api/v1/turns lists the latest")
-        return json_response(story)
-
-    async def get_costs(self, request: web.Request, _: Principal) -> web.Response:
-        days, by = request.query.get("days", "30"), request.query.get("by", "day")
-        if not re.fullmatch("[1-9][0-9]{0,3}", days) or int(days) > MOST_DAYS:
-            raise ApiError(400, "bad_request", f"days must be a whole number from 1 to {MOST_DAYS}")
-        if not _is_costs_by(by):
-            raise ApiError(400, "bad_request", f"by must be one of {', '.join(get_args(CostsBy))}")
-        items = await self._gateway.costs(int(days), by)
-        return json_response(costs_view(int(days), by, items, await self._gateway.today()))
-
-    async def get_status(self, _: web.Request, __: Principal) -> web.Response:
+    async def get_status(self, _: ApiRequest, __: Principal) -> ApiReply:
         counts = await self._gateway.counts()
         gateway = self._gateway
         failure = await gateway.check_writable()
@@ -114,20 +74,12 @@ class HttpApi:
         about = StatusView(ready=ready, problem=problem, market=gateway.market, model=gateway.model, counts=counts)
         unreachable = tuple(await gateway.unreachable())
         about = msgspec.structs.replace(about, commands=tuple(gateway.known_commands()), unreachable=unreachable)
-        return json_response(about)
-
-    async def _body(self, request: web.Request) -> MessageBody:
-        if request.content_type != "application/json":
-            raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
-        try:
-            return _decode_body(await request.read())
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # its message names the field
-            raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error
+        return json_reply(about)
 
     async def _message(
-        self, request: web.Request, principal: Principal, may: Callable[[Principal, InboundRecord], bool]
+        self, request: ApiRequest, principal: Principal, may: Callable[[Principal, InboundRecord], bool]
     ) -> InboundRecord:
-        record = await self._gateway.wait(request.match_info["inbound_id"], 0)
+        record = await self._gateway.wait(request.path_values["inbound_id"], 0)
         if record is None or not may(principal, record):  # one answer for both: an id tells nothing about others
             raise ApiError(404, "no_such_message", "there is no such message in this account")
         return record
@@ -153,18 +105,11 @@ class HttpApi:
             HttpRoute("GET", "/api/v1/messages", "messages", self.get_unasked),
             HttpRoute("GET", "/api/v1/messages/{inbound_id}", "messages", self.get_message),
             HttpRoute("POST", "/api/v1/messages/{inbound_id}/stop", "messages", self.post_stop),
-            HttpRoute("GET", "/api/v1/turns", "status", self.get_turns),
-            HttpRoute("GET", "/api/v1/turns/{turn_id}", "status", self.get_turn),
-            HttpRoute("GET", "/api/v1/costs", "status", self.get_costs),
             HttpRoute("GET", "/api/v1/status", "status", self.get_status),
         )
 
 
-def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
-    return word in get_args(CostsBy)
-
-
-def _wait(request: web.Request) -> float:
+def _wait(request: ApiRequest) -> float:
     try:
         seconds = float(request.query.get("wait", "0"))
     except ValueError:

@@ -2,14 +2,10 @@
 
 import re
 from collections.abc import Collection
-from typing import Final, TypeVar, cast, get_args
+from typing import Final, cast, get_args
 
-import msgspec
-from aiohttp import web
-
-from finclaw.gateway import Gateway
+from finclaw.gateway import StoredGateway
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, RefusalReason
-from finclaw.web.api import HttpRoute
 from finclaw.web.approvals_view import (
     LONGEST_WAIT,
     REFUSED,
@@ -25,10 +21,8 @@ from finclaw.web.approvals_view import (
     not_revoked,
 )
 from finclaw.web.errors import ApiError
+from finclaw.web.exchange import ApiReply, ApiRequest, HttpRoute, json_reply, read_count, read_json
 from finclaw.web.principal import Principal
-from finclaw.web.respond import json_response
-
-T = TypeVar("T")
 
 _STATES: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 
@@ -36,56 +30,57 @@ _STATES: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 class ApprovalsApi:
     """The handlers for approvals and grants."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: StoredGateway) -> None:
         self._gateway = gateway
 
-    async def get_approvals(self, request: web.Request, _: Principal) -> web.Response:
+    async def get_approvals(self, request: ApiRequest, _: Principal) -> ApiReply:
         session = request.query.get("session")
-        found = await self._gateway.approvals(_states(request), session, _limit(request))
-        return json_response(ApprovalsView(listed_views(found, self._gateway.summaries(found))))
+        found = await self._gateway.approvals(_states(request), session, read_count(request, "limit", 100))
+        return json_reply(ApprovalsView(listed_views(found, self._gateway.summaries(found))))
 
-    async def get_approval(self, request: web.Request, _: Principal) -> web.Response:
-        found = await self._gateway.approval(request.match_info["id"])
+    async def get_approval(self, request: ApiRequest, _: Principal) -> ApiReply:
+        found = await self._gateway.approval(request.path_values["id"])
         if found is None:
             raise _refusal_error("unknown")
-        return json_response(found)
+        return json_reply(found)
 
-    async def post_approve(self, request: web.Request, principal: Principal) -> web.Response:
-        body, wait = await _body(request, ApproveBody), _wait(request)
+    async def post_approve(self, request: ApiRequest, principal: Principal) -> ApiReply:
+        body = read_json(request, ApproveBody, empty=b"{}")
+        wait = _wait(request)
         decided = await self._decide(request, principal, "granted", scope=body.scope)
         outcome = await self._gateway.came_of(decided.id, wait) if wait else None
         now = await self._gateway.approval(decided.id) or decided
-        return json_response(decided_view(now, outcome))
+        return json_reply(decided_view(now, outcome))
 
-    async def post_deny(self, request: web.Request, principal: Principal) -> web.Response:
-        body = await _body(request, DenyBody)
-        return json_response(await self._decide(request, principal, "denied", reason=body.reason))
+    async def post_deny(self, request: ApiRequest, principal: Principal) -> ApiReply:
+        body = read_json(request, DenyBody, empty=b"{}")
+        return json_reply(await self._decide(request, principal, "denied", reason=body.reason))
 
     async def _decide(
         self,
-        request: web.Request,
+        request: ApiRequest,
         principal: Principal,
         verdict: ApprovalVerdict,
         *,
         scope: ApprovalScope = "once",
         reason: str = "",
     ) -> Approval:
-        typed, by = request.match_info["id"], evidence(principal)
+        typed, by = request.path_values["id"], evidence(principal)
         decided = await self._gateway.decide(typed, verdict, by, scope=scope, reason=reason)
         if isinstance(decided, Refusal):
             raise _refusal_error(decided.why)
         return decided
 
-    async def get_grants(self, request: web.Request, _: Principal) -> web.Response:
-        return json_response(GrantsView(tuple(await self._gateway.grants(_limit(request)))))
+    async def get_grants(self, request: ApiRequest, _: Principal) -> ApiReply:
+        return json_reply(GrantsView(tuple(await self._gateway.grants(read_count(request, "limit", 100)))))
 
-    async def post_revoke(self, request: web.Request, principal: Principal) -> web.Response:
-        await _body(request, NoBody)
-        revoked = await self._gateway.revoke(request.match_info["id"], evidence(principal))
+    async def post_revoke(self, request: ApiRequest, principal: Principal) -> ApiReply:
+        read_json(request, NoBody, empty=b"{}")
+        revoked = await self._gateway.revoke(request.path_values["id"], evidence(principal))
         if isinstance(revoked, Refusal):
             status, words = not_revoked(revoked.why)
             raise ApiError(status, "no_such_grant" if revoked.why == "unknown" else revoked.why, words)
-        return json_response(revoked)
+        return json_reply(revoked)
 
     def routes(self) -> tuple[HttpRoute, ...]:
         one = "/api/v1/approvals/{id}"
@@ -104,7 +99,7 @@ def _refusal_error(why: RefusalReason) -> ApiError:
     return ApiError(status, "no_such_approval" if why == "unknown" else why, words)
 
 
-def _states(request: web.Request) -> Collection[ApprovalState]:
+def _states(request: ApiRequest) -> Collection[ApprovalState]:
     wanted = request.query.get("state", "pending")
     if wanted == "all":
         return _STATES
@@ -113,24 +108,8 @@ def _states(request: web.Request) -> Collection[ApprovalState]:
     return (wanted,)
 
 
-def _limit(request: web.Request) -> int:
-    text = request.query.get("limit", "100")
-    if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > 500:
-        raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
-    return int(text)
-
-
-def _wait(request: web.Request) -> int:
+def _wait(request: ApiRequest) -> int:
     text = request.query.get("wait", str(WAIT))
     if not re.fullmatch("[0-9]{1,3}", text) or int(text) > LONGEST_WAIT:
         raise ApiError(400, "bad_request", f"wait must be a whole number of seconds from 0 to {LONGEST_WAIT}")
     return int(text)
-
-
-async def _body(request: web.Request, kind: type[T]) -> T:
-    if request.content_type != "application/json":
-        raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
-    try:
-        return msgspec.json.decode(await request.read() or b"{}", type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # its message names the field
-        raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error

@@ -1,40 +1,31 @@
 """The routes for persons: who they are and how they like to be answered. Roles come from the settings alone."""
 
-import msgspec
-from aiohttp import web
-
 from finclaw.errors import ConfigError, SessionError
-from finclaw.gateway import Gateway
-from finclaw.web.api import HttpRoute
+from finclaw.gateway import StoredGateway
 from finclaw.web.errors import ApiError
+from finclaw.web.exchange import ApiReply, ApiRequest, HttpRoute, json_reply, read_json
 from finclaw.web.principal import Principal
-from finclaw.web.respond import json_response
 from finclaw.web.sessions_view import PeopleView, PersonBody
 
 
 class PeopleApi:
     """The handlers for persons."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: StoredGateway) -> None:
         self._gateway = gateway
 
-    async def get_people(self, request: web.Request, _: Principal) -> web.Response:
+    async def get_people(self, request: ApiRequest, _: Principal) -> ApiReply:
         who = request.query.get("who")
         if who is None:
             found = await self._gateway.persons.list_people(1_000, request.query.get("after", ""))
-            return json_response(PeopleView(found))
+            return json_reply(PeopleView(found))
         one = await self._gateway.persons.find(who)
-        return json_response(PeopleView([] if one is None else [one]))
+        return json_reply(PeopleView([] if one is None else [one]))
 
-    async def post_people(self, request: web.Request, _: Principal) -> web.Response:
-        if request.content_type != "application/json":
-            raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
+    async def post_people(self, request: ApiRequest, _: Principal) -> ApiReply:
+        body = read_json(request, PersonBody)
         try:
-            body = msgspec.json.decode(await request.read(), type=PersonBody)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # its message names the field
-            raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error
-        try:
-            return json_response(await self._gateway.persons.change(body.who, body.fields))
+            return json_reply(await self._gateway.persons.change(body.who, body.fields))
         except ConfigError as error:
             raise ApiError(400, "bad_request", str(error)) from error
         except SessionError as error:

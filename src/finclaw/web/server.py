@@ -19,11 +19,12 @@ from finclaw.gateway import Gateway
 from finclaw.http_connections import Connections, accept_connections, count_requests, http_log
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
-from finclaw.web.admission import Admission, Next
-from finclaw.web.api import Handler, HttpApi, HttpRoute
+from finclaw.web.admission import Admission, Next, StreamRoute
+from finclaw.web.api import HttpApi
 from finclaw.web.approvals_api import ApprovalsApi
 from finclaw.web.auth import Authenticator, Throttle, check_place
 from finclaw.web.errors import ApiError, describe_failure
+from finclaw.web.exchange import ApiReply, ApiRequest, Handler, HttpRoute
 from finclaw.web.live import LiveStream
 from finclaw.web.page import render_page
 from finclaw.web.people_api import PeopleApi
@@ -118,14 +119,14 @@ class WebRoutes:
         self.streams = EventStreams(self.live, authenticator, self.watch, self.stopping)
         self.sockets = LiveSockets(gateway, self.live, self.admission, self.stopping, settings.max_body)
 
-    def authenticated_routes(self) -> tuple[HttpRoute, ...]:
+    def authenticated_routes(self) -> tuple[HttpRoute | StreamRoute, ...]:
         return (
             *self.api.routes(),
             *self.sessions.routes(),
             *self.approvals.routes(),
             *self.people.routes(),
             *extension_routes(self.gateway),
-            HttpRoute("GET", "/api/v1/stream", "messages", self.streams.get_stream, "stream"),
+            StreamRoute("GET", "/api/v1/stream", "messages", self.streams.get_stream),
         )
 
 
@@ -201,14 +202,14 @@ def extension_routes(gateway: Gateway) -> tuple[HttpRoute, ...]:
 
 
 def _handler(route: ExtensionRoute) -> Handler:
-    async def handle(request: web.Request, principal: Principal) -> web.Response:
-        seen = RouteRequest(principal=principal.name, query=dict(request.query), body=await request.read())
+    async def handle(request: ApiRequest, principal: Principal) -> ApiReply:
+        seen = RouteRequest(principal=principal.name, query=dict(request.query), body=request.body)
         reply = cast("object", await route.handle(seen))
         where = f"{route.method} {route.path} of extension {route.extension!r}"
         if not isinstance(reply, RouteReply):
             raise ExtensionError(f"{where} answered {type(reply).__name__}, not a RouteReply")
         if not (200 <= reply.status <= 599 and _CONTENT_TYPE.fullmatch(reply.content_type)):
             raise ExtensionError(f"{where} answered with status {reply.status} and type {reply.content_type!r}")
-        return web.Response(body=reply.body, status=reply.status, content_type=reply.content_type)
+        return ApiReply(body=reply.body, status=reply.status, content_type=reply.content_type)
 
     return handle

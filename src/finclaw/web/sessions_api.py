@@ -1,26 +1,26 @@
-"""The routes for sessions and their conversations. A key in a path is percent-encoded as a whole, its own `%` too."""
+"""The routes for sessions and their conversations, erasure and backups, turns and costs.
+
+A key in a path is percent-encoded as a whole, its own `%` too.
+"""
 
 import asyncio
-import re
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final, TypeGuard, get_args
 
 import msgspec
-from aiohttp import web
 
 from finclaw.errors import ConfigError, SessionError
-from finclaw.gateway import Gateway, StopRequest
+from finclaw.gateway import StopRequest, StoredGateway
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, as_seen
-from finclaw.kernel.store_port import DEDUPE_DAYS
+from finclaw.kernel.record import CostsBy
+from finclaw.kernel.store_port import DEDUPE_DAYS, Store
 from finclaw.transcript.conversation_file import read_conversation, read_earlier_facts, write_conversation
-from finclaw.web.admission import check_again
-from finclaw.web.api import HttpRoute
-from finclaw.web.errors import ApiError, too_large
+from finclaw.web.errors import ApiError
+from finclaw.web.exchange import ApiReply, ApiRequest, HttpRoute, json_reply, read_count, read_json
 from finclaw.web.principal import Principal
-from finclaw.web.respond import json_response
 from finclaw.web.sessions_view import (
     BackupView,
     ForgetBody,
@@ -34,131 +34,152 @@ from finclaw.web.sessions_view import (
     RepairView,
     SessionView,
 )
+from finclaw.web.view import TurnsView, costs_view
 
+MOST_DAYS: Final = 3_660
 LARGEST_FILE: Final = 64 * 1_048_576
 """Bytes of one conversation to import."""
 
-T = TypeVar("T")
-
 
 class SessionsApi:
-    """The handlers for sessions, erasure and backups."""
+    """The handlers for sessions, erasure, backups, turns and costs."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: StoredGateway) -> None:
         self._gateway = gateway
         self._whole = asyncio.Semaphore(1)
         """Held while a whole conversation is in memory, which may take hundreds of megabytes."""
 
-    async def get_sessions(self, request: web.Request, _: Principal) -> web.Response:
-        limit, after = _limit(request, 50), request.query.get("after")
+    async def get_sessions(self, request: ApiRequest, _: Principal) -> ApiReply:
+        limit = read_count(request, "limit", 50)
+        after = request.query.get("after")
         try:
-            page = await self._gateway.sessions(limit, after, request.query.get("containing", ""))
+            page = await self._gateway.store.sessions(limit, after, request.query.get("containing", ""))
         except SessionError as error:
             raise _as_api_error(error, 400) from error
-        return json_response(page)
+        return json_reply(page)
 
-    async def get_messages(self, request: web.Request, _: Principal) -> web.Response:
-        key, limit, after = await self._require_session(request), _limit(request, 100), request.query.get("after")
+    async def get_messages(self, request: ApiRequest, _: Principal) -> ApiReply:
+        key = await self._require_session(request)
+        limit = read_count(request, "limit", 100)
+        after = request.query.get("after")
         async with self._whole:
-            messages = await self._gateway.messages(key)
+            messages = await self._gateway.store.messages(key)
             first = 0 if after is None else _place_after(messages, after)
             shown = [as_seen(each) for each in messages[first : first + limit]]
             more = first + limit < len(messages)
             del messages
-        return json_response(MessagesView(key, shown, shown[-1].id if more else None))
+        return json_reply(MessagesView(key, shown, shown[-1].id if more else None))
 
-    async def get_queue(self, request: web.Request, _: Principal) -> web.Response:
+    async def get_queue(self, request: ApiRequest, _: Principal) -> ApiReply:
         key = await self._require_session(request)
-        return json_response(QueueView(key, self._gateway.queue(key)))
+        return json_reply(QueueView(key, self._gateway.queue(key)))
 
-    async def get_export(self, request: web.Request, _: Principal) -> web.Response:
+    async def get_export(self, request: ApiRequest, _: Principal) -> ApiReply:
         key = await self._require_session(request)
         async with self._whole:
-            messages, facts = await self._gateway.messages(key), await self._gateway.facts(key)
+            messages = await self._gateway.store.messages(key)
+            facts = await self._gateway.store.facts(key)
             content = await asyncio.to_thread(write_conversation, key, messages, facts)
-        return web.Response(body=content, content_type="application/x-ndjson")
+        return ApiReply(body=content, content_type="application/x-ndjson")
 
-    async def post_import(self, request: web.Request, _: Principal) -> web.Response:
-        content = await _file(request)
-        check_again(request)
+    async def post_import(self, request: ApiRequest, _: Principal) -> ApiReply:
+        content = request.body
         try:
             async with self._whole:
                 messages = (await asyncio.to_thread(read_conversation, content))[1]
                 facts = read_earlier_facts(content)
         except SessionError as error:
             raise _as_api_error(error, 400) from error
-        return await self._restore(_new_key(request.match_info["key"]), messages, facts)
+        return await self._restore(_new_key(request.path_values["key"]), messages, facts)
 
-    async def post_fork(self, request: web.Request, _: Principal) -> web.Response:
-        body = await _body(request, ForkBody)
+    async def post_fork(self, request: ApiRequest, _: Principal) -> ApiReply:
+        body = read_json(request, ForkBody)
         key = await self._require_session(request)
-        facts = [each.fact for each in reversed(await self._gateway.facts(key))]
-        return await self._restore(body.into, await self._gateway.messages(key), facts)
+        facts = [each.fact for each in reversed(await self._gateway.store.facts(key))]
+        return await self._restore(body.into, await self._gateway.store.messages(key), facts)
 
-    async def _restore(self, key: str, messages: Sequence[Message], facts: Sequence[Fact]) -> web.Response:
+    async def _restore(self, key: str, messages: Sequence[Message], facts: Sequence[Fact]) -> ApiReply:
         try:
-            await self._gateway.restore(key, messages, facts)
+            await self._gateway.store.restore(key, messages, facts)
         except SessionError as error:
             raise _as_api_error(error, 409) from error
-        return json_response(SessionView(key, len(messages)), status=201)
+        return json_reply(SessionView(key, len(messages)), status=201)
 
-    async def post_reset(self, request: web.Request, _: Principal) -> web.Response:
+    async def post_reset(self, request: ApiRequest, _: Principal) -> ApiReply:
         key = await self._require_session(request)
         await self._gateway.stop_session(
             StopRequest(session=key, reason="the conversation was reset by whoever runs the gateway", told=False)
         )
         await self._gateway.reset(key)
-        return json_response(SessionView(key, 0))
+        return json_reply(SessionView(key, 0))
 
-    async def post_stop(self, request: web.Request, _: Principal) -> web.Response:
+    async def post_stop(self, request: ApiRequest, _: Principal) -> ApiReply:
         """What runs in the session, and all that waits there. Its people are told, once."""
         key = await self._require_session(request)
         stop = StopRequest(session=key, reason="stopped by whoever runs the gateway", told=False)
-        return json_response(await self._gateway.stop_session(stop))
+        return json_reply(await self._gateway.stop_session(stop))
 
-    async def delete_session(self, request: web.Request, _: Principal) -> web.Response:
+    async def delete_session(self, request: ApiRequest, _: Principal) -> ApiReply:
         dry_run = request.query.get("dry_run", "false")
         if dry_run not in ("true", "false"):
             raise ApiError(400, "bad_request", "dry_run is true or false")
-        key = request.match_info["key"]
+        key = request.path_values["key"]
         if dry_run == "true":
             await self._require_session(request)
         try:
-            return json_response(await self._gateway.erase_session(key, dry_run=dry_run == "true"))
+            return json_reply(await self._gateway.upkeep.erase_session(key, dry_run=dry_run == "true"))
         except SessionError as error:
             raise _as_api_error(error, 409) from error
 
-    async def post_forget(self, request: web.Request, _: Principal) -> web.Response:
-        body = await _body(request, ForgetBody)
+    async def post_forget(self, request: ApiRequest, _: Principal) -> ApiReply:
+        body = read_json(request, ForgetBody)
         try:
             person = SenderId.parse(body.person)
         except ConfigError as error:
             raise ApiError(400, "bad_request", str(error)) from error
         try:
-            return json_response(await self._gateway.forget_person(person, dry_run=body.dry_run))
+            return json_reply(await self._gateway.upkeep.forget_person(person, dry_run=body.dry_run))
         except SessionError as error:
             raise _as_api_error(error, 409) from error
 
-    async def post_backup(self, _: web.Request, __: Principal) -> web.Response:
+    async def post_backup(self, _: ApiRequest, __: Principal) -> ApiReply:
         """Only copies inside the state directory; the archive is made by whoever may read that."""
-        return json_response(BackupView(await self._gateway.prepare_backup()))
+        return json_reply(BackupView(await self._gateway.upkeep.prepare_backup()))
 
-    async def post_repair(self, request: web.Request, _: Principal) -> web.Response:
-        body, key = await _body(request, RepairBody), await self._require_session(request)
-        findings = await self._gateway.repair(key, dry_run=body.dry_run)
-        return json_response(RepairView(key, findings, body.dry_run))
+    async def post_repair(self, request: ApiRequest, _: Principal) -> ApiReply:
+        body = read_json(request, RepairBody)
+        key = await self._require_session(request)
+        findings = await self._gateway.store.repair(key, dry_run=body.dry_run)
+        return json_reply(RepairView(key, findings, body.dry_run))
 
-    async def post_prune(self, request: web.Request, _: Principal) -> web.Response:
-        body = await _body(request, PruneBody)
+    async def post_prune(self, request: ApiRequest, _: Principal) -> ApiReply:
+        body = read_json(request, PruneBody)
         days = max(body.older_than_days, DEDUPE_DAYS)
-        pruned = await self._gateway.prune(timedelta(days=days), dry_run=body.dry_run)
-        return json_response(
+        pruned = await self._gateway.upkeep.prune(timedelta(days=days), dry_run=body.dry_run)
+        return json_reply(
             PrunedView(messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=body.dry_run)
         )
 
-    async def _require_session(self, request: web.Request) -> str:
-        key = request.match_info["key"]
-        if not await self._gateway.has_session(key):
+    async def get_turns(self, request: ApiRequest, _: Principal) -> ApiReply:
+        return json_reply(TurnsView(await self._gateway.store.turns(read_count(request, "limit", 50))))
+
+    async def get_turn(self, request: ApiRequest, _: Principal) -> ApiReply:
+        story = await self._gateway.store.turn(request.path_values["turn_id"])
+        if story is None:
+            raise ApiError(404, "no_such_turn", "there is no such turn; GET /api/v1/turns lists the latest")
+        return json_reply(story)
+
+    async def get_costs(self, request: ApiRequest, _: Principal) -> ApiReply:
+        days = read_count(request, "days", 30, MOST_DAYS)
+        by = request.query.get("by", "day")
+        if not _is_costs_by(by):
+            raise ApiError(400, "bad_request", f"by must be one of {', '.join(get_args(CostsBy))}")
+        items = await self._gateway.costs(days, by)
+        return json_reply(costs_view(days, by, items, await self._gateway.today()))
+
+    async def _require_session(self, request: ApiRequest) -> str:
+        key = request.path_values["key"]
+        if not await _has_session(self._gateway.store, key):
             raise ApiError(404, "no_such_session", "there is no such session; GET /api/v1/sessions lists them")
         return key
 
@@ -169,7 +190,7 @@ class SessionsApi:
             HttpRoute("GET", f"{session}/messages", "sessions", self.get_messages),
             HttpRoute("GET", f"{session}/queue", "sessions", self.get_queue),
             HttpRoute("GET", f"{session}/export", "sessions", self.get_export),
-            HttpRoute("POST", f"{session}/import", "sessions", self.post_import, "upload"),
+            HttpRoute("POST", f"{session}/import", "sessions", self.post_import, LARGEST_FILE),
             HttpRoute("POST", f"{session}/fork", "sessions", self.post_fork),
             HttpRoute("POST", f"{session}/reset", "sessions", self.post_reset),
             HttpRoute("POST", f"{session}/stop", "sessions", self.post_stop),
@@ -178,14 +199,17 @@ class SessionsApi:
             HttpRoute("POST", "/api/v1/forget", "sessions", self.post_forget),
             HttpRoute("POST", "/api/v1/backup", "sessions", self.post_backup),
             HttpRoute("POST", "/api/v1/prune", "sessions", self.post_prune),
+            HttpRoute("GET", "/api/v1/turns", "status", self.get_turns),
+            HttpRoute("GET", "/api/v1/turns/{turn_id}", "status", self.get_turn),
+            HttpRoute("GET", "/api/v1/costs", "status", self.get_costs),
         )
 
 
-def _limit(request: web.Request, default: int) -> int:
-    text = request.query.get("limit", str(default))
-    if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > 500:
-        raise ApiError(400, "bad_request", "limit must be a whole number from 1 to 500")
-    return int(text)
+async def _has_session(store: Store, key: str) -> bool:
+    page = await store.sessions(500, containing=key)
+    while page.after is not None and all(session.key != key for session in page.items):
+        page = await store.sessions(500, page.after, key)
+    return any(session.key == key for session in page.items)
 
 
 def _place_after(messages: Sequence[Message], after: str) -> int:
@@ -202,27 +226,12 @@ def _new_key(text: str) -> str:
         raise ApiError(400, "bad_request", "a session's key is made of 1 to 4000 visible ASCII characters") from error
 
 
-async def _file(request: web.Request) -> bytes:
-    """Longer than other requests may be, since it is a whole conversation."""
-    content = bytearray()
-    async for chunk in request.content.iter_any():
-        content += chunk
-        if len(content) > LARGEST_FILE:
-            raise too_large(LARGEST_FILE)
-    return bytes(content)
-
-
-async def _body(request: web.Request, kind: type[T]) -> T:
-    if request.content_type != "application/json":
-        raise ApiError(415, "not_json", "send JSON, with the header `Content-Type: application/json`")
-    try:
-        return msgspec.json.decode(await request.read(), type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # its message names the field
-        raise ApiError(400, "bad_request", f"the body does not fit: {error}") from error
-
-
 def _as_api_error(error: SessionError, status: int) -> Exception:
     """A plain SessionError is about what was asked for and tells what to do; the others are about the disk."""
     if type(error) is not SessionError:
         return error
     return ApiError(status, "refused" if status == 409 else "bad_request", str(error))
+
+
+def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
+    return word in get_args(CostsBy)

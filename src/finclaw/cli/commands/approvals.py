@@ -2,10 +2,11 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from finclaw.approvals.local_time import day_and_time
 from finclaw.approvals.safe_display import format_lines, quote_text
-from finclaw.approvals.summary import action_line, action_lines, short_ids, summaries
+from finclaw.approvals.summary import action_line, action_lines, short_ids
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_text
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import clean, json_line
@@ -14,7 +15,10 @@ from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing
 from finclaw.redaction.redact import redact_for_display
 from finclaw.transcript.approval_id import short_id
-from finclaw.web.approvals_view import ApprovalsView, DecidedApproval, GrantsView, listed_views
+from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
+
+_MORE = 10.0
+"""Seconds beyond those that the gateway itself waits."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -52,12 +56,19 @@ def run(args: Namespace) -> int:
         return _ACTIONS[args.what](client, args)
 
 
+def _path(typed: str) -> str:
+    return f"/api/v1/approvals/{quote(typed, safe='')}"
+
+
 def _list(client: StateClient, args: Namespace) -> int:
-    found = client.list_approvals(everything=args.all)
+    state = "all" if args.all else "pending"
+    found = client.call("GET", f"/api/v1/approvals?state={state}&limit=500", ApprovalsView)
     if args.json:
-        print(json_line(ApprovalsView(listed_views(found, summaries(found)))))
+        print(json_line(found))
+    elif found.items:
+        print(_table(found.items))
     else:
-        print(_table(found) or ("there are no approvals" if args.all else "no approval is pending"))
+        print("there are no approvals" if args.all else "no approval is pending")
     return 0
 
 
@@ -71,7 +82,7 @@ def _table(found: Sequence[Approval]) -> str:
 
 
 def _show(client: StateClient, args: Namespace) -> int:
-    found = client.find_approval(args.id)
+    found = client.find(_path(args.id), Approval)
     if found is None:
         raise SessionError(
             f"there is no approval {args.id!r}, or more than one begins so; see `finclaw approvals list --all`"
@@ -89,15 +100,16 @@ def _describe_decision(found: Approval) -> str:
 
 
 def _approve(client: StateClient, args: Namespace) -> int:
-    decided = client.decide_approval(args.id, "granted", args.scope, "")
+    path = f"{_path(args.id)}/approve"
+    decided = client.call("POST", path, DecidedApproval, ApproveBody(args.scope), timeout=WAIT + _MORE)
     code = _print_approval(decided, args)
     if not args.json:
-        print(_describe_result(decided))
+        print(_describe_result(decided, is_running=client.is_running))
     return code
 
 
-def _describe_result(decided: Approval) -> str:
-    if not isinstance(decided, DecidedApproval):
+def _describe_result(decided: DecidedApproval, *, is_running: bool) -> str:
+    if not is_running:
         return "No gateway runs here: it is done when one starts, if it is still in time (finclaw serve)."
     if decided.run is None:
         return "It has not ended yet; `finclaw approvals show ID` and `finclaw turns` tell how it did."
@@ -105,7 +117,8 @@ def _describe_result(decided: Approval) -> str:
 
 
 def _deny(client: StateClient, args: Namespace) -> int:
-    return _print_approval(client.decide_approval(args.id, "denied", "once", args.reason), args)
+    path = f"{_path(args.id)}/deny"
+    return _print_approval(client.call("POST", path, Approval, DenyBody(args.reason)), args)
 
 
 def _print_approval(found: Approval, args: Namespace) -> int:
@@ -120,14 +133,13 @@ def _print_approval(found: Approval, args: Namespace) -> int:
 
 
 def _grants(client: StateClient, args: Namespace) -> int:
-    found = client.list_grants()
+    found = client.call("GET", "/api/v1/grants", GrantsView)
     if args.json:
-        print(json_line(GrantsView(tuple(found))))
+        print(json_line(found))
+    elif found.items:
+        print("\n".join(map(_describe_grant, found.items)))
     else:
-        print(
-            "\n".join(map(_describe_grant, found))
-            or "there are no grants: everything that needs an approval is asked for"
-        )
+        print("there are no grants: everything that needs an approval is asked for")
     return 0
 
 
@@ -142,7 +154,7 @@ def _describe_grant(grant: Standing) -> str:
 
 
 def _revoke(client: StateClient, args: Namespace) -> int:
-    revoked = client.revoke_grant(args.id)
+    revoked = client.call("POST", f"/api/v1/grants/{quote(args.id, safe='')}/revoke", Standing, b"{}")
     if args.json:
         print(json_line(revoked))
     else:

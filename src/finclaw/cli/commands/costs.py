@@ -3,13 +3,15 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.attach import attach
+from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, json_line, money, plural, short, table, terminal_columns
 from finclaw.cli.options import settings_to_look
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
-from finclaw.kernel.record import Cost
+from finclaw.kernel.record import Cost, CostsBy
 from finclaw.providers.catalog import Catalog
 from finclaw.web.view import CostsView
 
@@ -36,10 +38,19 @@ def _parse_days(text: str) -> int:
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     with attach(settings) as client:
-        view = client.sum_costs(args.days, args.by)
-        used = view.items if args.by == "model" else () if args.json else client.sum_costs(args.days, "model").items
-    print(json_line(view) if args.json else _format_text(view, [*_gaps(settings, used)]))
+        view = _sum_costs(client, args.days, args.by)
+        if client.is_empty:
+            view = replace(view, today=None)
+        if args.json:
+            print(json_line(view))
+            return 0
+        used = _sum_costs(client, args.days, "model").items
+    print(_format_text(view, [*_gaps(settings, used)]))
     return 0
+
+
+def _sum_costs(client: StateClient, days: int, by: CostsBy) -> CostsView:
+    return client.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView)
 
 
 def _format_text(view: CostsView, gaps: Sequence[str]) -> str:

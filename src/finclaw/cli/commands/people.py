@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -21,6 +22,7 @@ from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.pipeline.person_fields import COLORS, COMPLIANCE, check_fields
 from finclaw.storage.sqlite.extension import ExtensionDatabase
+from finclaw.web.sessions_view import PeopleView, PersonBody
 
 _FIELDS: Final = {
     "name": ("NAME", "what they are called"),
@@ -72,18 +74,18 @@ def _change(args: Namespace, client: StateClient) -> PersonRecord:
     given = {name: str(value) for name in _FIELDS if (value := getattr(args, name)) is not None}
     if not given:
         raise ConfigError(f"say what to set: {', '.join(f'--{name}' for name in _FIELDS)}")
-    return client.change_person(args.who, check_fields(given))
+    return client.call("POST", "/api/v1/people", PersonRecord, PersonBody(args.who, check_fields(given)))
 
 
 def _find(who: str, client: StateClient) -> PersonRecord:
-    found = client.find_person(who)
-    if found is None:
+    found = client.call("GET", f"/api/v1/people?{urlencode({'who': who})}", PeopleView).items
+    if not found:
         raise SessionError(f"there is no person {who!r}, or several have that name; see `finclaw people list`")
-    return found
+    return found[0]
 
 
 def _list(args: Namespace, client: StateClient) -> None:
-    found = [*_all(client)]
+    found = [] if client.is_empty else [*_all(client)]
     if args.json:
         print(json_line({"items": found}))
     elif not found:
@@ -94,10 +96,10 @@ def _list(args: Namespace, client: StateClient) -> None:
 
 
 def _all(client: StateClient) -> Iterator[PersonRecord]:
-    page = client.list_people()
-    while page:
+    after = ""
+    while page := client.call("GET", f"/api/v1/people?{urlencode({'after': after})}", PeopleView).items:
         yield from page
-        page = client.list_people(page[-1].person.id)
+        after = page[-1].person.id
 
 
 def _row(record: PersonRecord) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from finclaw.cli.arguments import Action, add_actions, add_erasure_options, add_json_option, parse_count, parse_text
-from finclaw.cli.attach import StateClient, attach
+from finclaw.cli.attach import LONG, StateClient, attach, session_path
 from finclaw.cli.commands.upkeep.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
 from finclaw.cli.formatting import one_line
 from finclaw.cli.options import settings_to_look
@@ -20,14 +20,15 @@ from finclaw.cli.session_text import conversation, findings, name_of, table
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
+from finclaw.kernel.erasure import Erased
 from finclaw.kernel.message import Message, as_seen
-from finclaw.kernel.record import SessionRecord
+from finclaw.kernel.record import SessionPage, SessionRecord
 from finclaw.redaction import hide_known_secrets
 from finclaw.routing.session_key import place_of, session_key
 from finclaw.text import escape_json, fix_surrogates
 from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import OWNER, MessageBody, inbound
-from finclaw.web.sessions_view import MessagesView, RepairView, SessionView
+from finclaw.web.sessions_view import ForkBody, MessagesView, RepairBody, RepairView, SessionView
 
 Handler = Callable[[StateClient, Settings, Namespace], int]
 
@@ -118,7 +119,7 @@ def run(args: Namespace) -> int:
 
 
 def _list(client: StateClient, _: Settings, args: Namespace) -> int:
-    page = client.list_sessions(args.limit, args.after, args.containing)
+    page = _list_page(client, args.limit, args.after, args.containing)
     if args.json:
         _print_json(page)
     elif page.items:
@@ -132,7 +133,7 @@ def _list(client: StateClient, _: Settings, args: Namespace) -> int:
 
 def _show(client: StateClient, settings: Settings, args: Namespace) -> int:
     key = find_key(client, settings, args.key, guess=True)
-    messages = read_conversation(client.export_session(key))[1]
+    messages = read_conversation(client.fetch("GET", f"{session_path(key)}/export"))[1]
     first = _first(messages, args.after, args.limit)
     shown = [as_seen(each) for each in messages[first : first + args.limit]]
     more = shown[-1].id if shown and first + args.limit < len(messages) else None
@@ -163,7 +164,7 @@ def _go_on(more: str | None) -> str:
 
 def _export(client: StateClient, settings: Settings, args: Namespace) -> int:
     key = find_key(client, settings, args.key, guess=True)
-    content = hide_known_secrets(client.export_session(key).decode()).encode()
+    content = hide_known_secrets(client.fetch("GET", f"{session_path(key)}/export").decode()).encode()
     if args.output == "-":
         sys.stdout.flush()
         # The same JSON, but for a screen: what somebody wrote must not move the cursor or turn the direction.
@@ -189,7 +190,7 @@ def _import(settings: Settings, args: Namespace) -> int:
         raise SessionError(f"{args.file}: line 1 names no session that can be here; choose one with --as NAME")
     key = session if args.key is None else new_key(settings, args.key)
     with attach(settings, make=True) as client:
-        client.import_session(key, content)
+        client.call("POST", f"{session_path(key)}/import", SessionView, content, timeout=LONG)
     return _report_session(args, key, len(messages), "imported")
 
 
@@ -204,14 +205,16 @@ def _read(name: str) -> bytes:
 
 def _fork(client: StateClient, settings: Settings, args: Namespace) -> int:
     key, into = find_key(client, settings, args.key, guess=True), new_key(settings, args.into)
-    return _report_session(args, into, client.fork_session(key, into), f"copied from {key}")
+    # The gateway copies what it keeps: an export would be redacted.
+    copy = client.call("POST", f"{session_path(key)}/fork", SessionView, ForkBody(into), timeout=LONG)
+    return _report_session(args, into, copy.messages, f"copied from {key}")
 
 
 def _reset(client: StateClient, settings: Settings, args: Namespace) -> int:
     key = find_key(client, settings, args.key)
-    client.reset_session(key)
+    view = client.call("POST", f"{session_path(key)}/reset", SessionView)
     if args.json:
-        _print_json(SessionView(key, 0))
+        _print_json(view)
     else:
         print(f"{key} starts anew; what was asked and answered before stays on record until `finclaw prune` removes it")
         print(f"erase it now:  finclaw sessions delete {shlex.quote(name_of(key) or key)}")
@@ -220,20 +223,26 @@ def _reset(client: StateClient, settings: Settings, args: Namespace) -> int:
 
 def _delete(client: StateClient, settings: Settings, args: Namespace) -> int:
     asks, key = needs_confirmation(args), find_key(client, settings, args.key)
-    if asks and not confirm(client.erase_session(key, dry_run=True)):
+    if asks and not confirm(_erase(client, key, dry_run=True)):
         print("nothing was erased")
         return 1
-    erased = client.erase_session(key, dry_run=args.dry_run)
+    erased = _erase(client, key, dry_run=args.dry_run)
     if not args.dry_run and name_of(key):
         erase_typed_lines(settings.state)
     report_erased(erased, args)
     return 0
 
 
+def _erase(client: StateClient, key: str, *, dry_run: bool) -> Erased:
+    query = "?dry_run=true" if dry_run else ""
+    return client.call("DELETE", session_path(key) + query, Erased, timeout=LONG)
+
+
 def _repair(client: StateClient, settings: Settings, args: Namespace) -> int:
     one = args.key is not None
     keys = [find_key(client, settings, args.key)] if one else [each.key for each in all_sessions(client)]
-    reports = [RepairView(key, client.repair_session(key, dry_run=args.dry_run), args.dry_run) for key in keys]
+    body = RepairBody(args.dry_run)
+    reports = [client.call("POST", f"{session_path(key)}/repair", RepairView, body) for key in keys]
     broken = [report for report in reports if report.findings]
     if args.json:
         _print_json({"checked": len(reports), "broken": broken})
@@ -281,11 +290,18 @@ _SHOWN = 5
 
 
 def all_sessions(client: StateClient, containing: str = "") -> Iterator[SessionRecord]:
-    page = client.list_sessions(500, containing=containing)
+    page = _list_page(client, 500, None, containing)
     yield from page.items
     while page.after is not None:
-        page = client.list_sessions(500, page.after, containing)
+        page = _list_page(client, 500, page.after, containing)
         yield from page.items
+
+
+def _list_page(client: StateClient, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
+    query = {"limit": str(limit), "containing": containing}
+    if after is not None:
+        query["after"] = after
+    return client.call("GET", f"/api/v1/sessions?{urlencode(query)}", SessionPage)
 
 
 def new_key(settings: Settings, given: str) -> str:
@@ -304,7 +320,7 @@ def find_key(client: StateClient, settings: Settings, given: str, *, guess: bool
         if key and any(each.key == key for each in all_sessions(client, key)):
             return key
     part = quote(given, safe=":%+") if given else ""
-    near = [each.key for each in client.list_sessions(_SHOWN + 1, containing=part).items] if part else []
+    near = [each.key for each in _list_page(client, _SHOWN + 1, containing=part).items] if part else []
     if guess and len(near) == 1:
         return near[0]
     raise SessionError(_explain_unknown(client, given, near))
@@ -329,7 +345,7 @@ def _explain_unknown(client: StateClient, given: str, near: list[str]) -> str:
 
 
 def _suggest_keys(client: StateClient, given: str) -> str:
-    recent = [each.key for each in client.list_sessions(500).items]
+    recent = [each.key for each in _list_page(client, 500).items]
     names = {name: name for key in recent if (name := name_of(key))} | {key: key for key in recent}
     found = difflib.get_close_matches(given, names, n=3, cutoff=0.6)
     return " or ".join(one_line(each, 120) for each in found)

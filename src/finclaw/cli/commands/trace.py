@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -17,6 +18,8 @@ from finclaw.kernel.approval import Approval
 from finclaw.kernel.record import TurnTrace
 from finclaw.redaction import hide_known_secrets
 from finclaw.text import escape_json
+from finclaw.web.approvals_view import ApprovalsView
+from finclaw.web.view import TurnsView
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -45,16 +48,18 @@ def find_turn_and_approvals(settings: Settings, name: str) -> tuple[TurnTrace, S
     """The turn, with the approvals of its session, which may be its own or not."""
     with attach(settings) as client:
         story = _find_turn(client, settings, name)
-        return story, client.list_approvals(everything=True, session=story.record.session)
+        query = urlencode({"state": "all", "limit": 500, "session": story.record.session})
+        return story, client.call("GET", f"/api/v1/approvals?{query}", ApprovalsView).items
 
 
 def _find_turn(client: StateClient, settings: Settings, name: str) -> TurnTrace:
-    if name != "last":
-        found = client.find_turn(name)
-    elif turns := client.list_turns(1):
-        found = client.find_turn(turns[0].turn_id)
-    else:
-        raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
+    turn_id = name
+    if name == "last":
+        latest = client.call("GET", "/api/v1/turns?limit=1", TurnsView).items
+        if not latest:
+            raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
+        turn_id = latest[0].turn_id
+    found = client.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnTrace)
     if found is None:
         raise ConfigError(f"there is no turn {name!r} in {settings.state}; `finclaw turns` lists the latest")
     return found

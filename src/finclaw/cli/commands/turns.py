@@ -32,8 +32,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     with attach(settings_to_look(args)) as client:
-        turns = client.list_turns(args.limit)
-    print(json_line(TurnsView(turns)) if args.json else _format_text(turns))
+        turns = client.call("GET", f"/api/v1/turns?limit={args.limit}", TurnsView)
+    print(json_line(turns) if args.json else _format_text(turns.items))
     return 0
 
 

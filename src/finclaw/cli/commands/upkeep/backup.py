@@ -11,14 +11,16 @@ import msgspec
 from finclaw import __version__
 from finclaw.cli.archive import FORMAT, Manifest, entry_of, is_allowed, write_archive
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.attach import attach
+from finclaw.cli.attach import LONG, attach
 from finclaw.cli.commands.upkeep.restore import check_databases
 from finclaw.cli.options import settings_to_look
 from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
+from finclaw.errors import SessionError
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.upkeep.copying import copy_database
+from finclaw.web.sessions_view import BackupView
 from finclaw.web.token import FILE_NAME as TOKEN
 
 SKILLS = "skills"
@@ -37,7 +39,9 @@ def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     target = Path(args.file)
     with attach(settings) as client:
-        copy = client.copy_for_backup()
+        if client.is_empty:
+            raise SessionError("there is nothing to back up: nothing was ever stored here")
+        copy = settings.state / client.call("POST", "/api/v1/backup", BackupView, b"{}", timeout=LONG).directory
         try:
             _copy_rest(settings, copy, args.config or settings.state / SETTINGS, with_token=args.with_token)
             manifest = _manifest(settings, copy)

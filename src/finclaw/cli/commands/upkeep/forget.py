@@ -11,13 +11,14 @@ import msgspec
 
 from finclaw.approvals.people import LOCAL
 from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_text
-from finclaw.cli.attach import attach
+from finclaw.cli.attach import LONG, StateClient, attach
 from finclaw.cli.chat.editor import HISTORY_FILE
 from finclaw.cli.chat.unread import FILE_NAME as SEEN
 from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError
 from finclaw.kernel.erasure import Erased, SenderId
+from finclaw.web.sessions_view import ForgetBody
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -36,14 +37,18 @@ def run(args: Namespace) -> int:
     person = SenderId.parse(args.person)
     asks = needs_confirmation(args)
     with attach(settings) as client:
-        if asks and not confirm(client.forget_person(person, dry_run=True)):
+        if asks and not confirm(_forget(client, person, dry_run=True)):
             print("nothing was erased")
             return 1
-        erased = client.forget_person(person, dry_run=args.dry_run)
+        erased = _forget(client, person, dry_run=args.dry_run)
         if not args.dry_run and str(person) in LOCAL:
             erase_typed_lines(settings.state)
     report_erased(erased, args)
     return 0
+
+
+def _forget(client: StateClient, person: SenderId, *, dry_run: bool) -> Erased:
+    return client.call("POST", "/api/v1/forget", Erased, ForgetBody(str(person), dry_run), timeout=LONG)
 
 
 # ── confirmation and report of an erasure, for finclaw sessions delete too ──────────────────────────────────────

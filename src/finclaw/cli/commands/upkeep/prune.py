@@ -5,13 +5,12 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Final
 
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.attach import attach
+from finclaw.cli.attach import LONG, StateClient, attach
 from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError
-from finclaw.kernel.record import Pruned
 from finclaw.kernel.store_port import DEDUPE_DAYS
-from finclaw.web.sessions_view import PrunedView
+from finclaw.web.sessions_view import PruneBody, PrunedView
 
 _DAYS: Final = {"d": 1, "w": 7, "y": 365}
 
@@ -50,20 +49,24 @@ def run(args: Namespace) -> int:
         )
     with attach(settings) as client:
         if asks:
-            expected = client.prune(days, dry_run=True)
+            expected = _prune(client, days, dry_run=True)
             if (expected.messages or expected.sessions) and not _confirm(expected, days):
                 print("nothing was removed")
                 return 1
-        pruned = client.prune(days, dry_run=args.dry_run)
-    _report(pruned, days, args)
+        pruned = _prune(client, days, dry_run=args.dry_run)
+    _report(pruned, args)
     return 0
+
+
+def _prune(client: StateClient, days: int, *, dry_run: bool) -> PrunedView:
+    return client.call("POST", "/api/v1/prune", PrunedView, PruneBody(days, dry_run), timeout=LONG)
 
 
 def _at_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))  # pyright: ignore
 
 
-def _confirm(expected: Pruned, days: int) -> bool:
+def _confirm(expected: PrunedView, days: int) -> bool:
     print(f"{_amount(expected)} not used for {days} days will be removed for good.")
     try:
         answer = input("Go on? [y/N] ")
@@ -72,18 +75,15 @@ def _confirm(expected: Pruned, days: int) -> bool:
     return answer.strip().lower() in ("y", "yes", "예", "네")
 
 
-def _amount(pruned: Pruned) -> str:
+def _amount(pruned: PrunedView) -> str:
     messages = f"{pruned.messages:,} message{'' if pruned.messages == 1 else 's'} with their answers"
     return f"{messages} and {pruned.sessions:,} session{'' if pruned.sessions == 1 else 's'}"
 
 
-def _report(pruned: Pruned, days: int, args: Namespace) -> None:
+def _report(pruned: PrunedView, args: Namespace) -> None:
     if args.json:
-        view = PrunedView(
-            messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=args.dry_run
-        )
-        print(json_line(view))
+        print(json_line(pruned))
     elif not (pruned.messages or pruned.sessions):
-        print(f"nothing is older than {days} days")
+        print(f"nothing is older than {pruned.older_than_days} days")
     else:
         print(f"{_amount(pruned)} {'would be' if args.dry_run else 'were'} removed")
