@@ -10,7 +10,7 @@ from tests.agent.bench import Bench
 
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
-from finclaw.errors import AuthFailed, ConfigError, ModelUnknown
+from finclaw.errors import AuthFailed, ModelUnknown
 from finclaw.kernel.chunk import Features, Model, ModelRequest
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
@@ -136,7 +136,7 @@ class Shop:
 
     def __call__(self, reference: str) -> Sequence[ModelRoute]:
         if reference != "one":
-            raise ConfigError(f"{reference!r} names no model (did you mean one?)")
+            raise ModelUnknown(f"{reference!r} names no model (did you mean one?)", model=reference)
         return [ModelRoute(each, self.model, f"key {place}") for place, each in enumerate(self.providers)]
 
 

@@ -247,7 +247,7 @@ ADVISORIES: Final[dict[str, Row]] = {
         "A lock is the system's, a note beside it proves nothing, and only its holder releases it.",
         (
             "tests/storage/test_write_lock.py::test_c_d_the_process_in_the_note_proves_nothing",
-            "tests/storage/test_write_lock.py::test_a_a_silent_holder_is_not_a_dead_one",
+            "tests/storage/test_write_lock.py::test_a_note_of_yesterday_does_not_rob_a_live_holder",
             "tests/storage/test_write_lock.py::test_releasing_twice_does_not_free_the_next_one",
         ),
     ),

@@ -9,7 +9,7 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.clock import SystemClock
 from finclaw.config.routes import ModelRoutes
 from finclaw.config.schema import Settings
-from finclaw.errors import ConfigError
+from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.redaction import Secret
@@ -92,8 +92,9 @@ def test_a_picked_model_has_its_own_keys_and_nobody_instead() -> None:
     ],
 )
 def test_what_cannot_be_picked_is_said_with_a_suggestion(reference: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ModelUnknown, match=said) as failed:
         routes("box/one").pick(reference)
+    assert failed.value.model == reference
 
 
 def test_a_setting_that_names_nobody_is_named() -> None:
@@ -109,7 +110,7 @@ async def test_a_provider_that_was_brought_along_answers_for_the_chosen_model_al
     assert [each.provider is brought for each in made.default] == [True, False]
     assert [each.provider for each in made.pick("whatever/mine")] == [brought]
     assert made.pick("box/two")[0].provider is not brought
-    with pytest.raises(ConfigError):
+    with pytest.raises(ModelUnknown):
         made.pick("whatever/other")
     await made.close()
     assert brought.closed == 1
