@@ -63,8 +63,7 @@ _WORDLESS: Final = re.compile(
     re.I | re.A,
 )
 """Addresses, mentions, and what is written in every language."""
-_MAY_BE_WORDLESS: Final = re.compile(r"[@:]|\.[a-z]|ok", re.I)
-"""A cheap test for `_WORDLESS`, which is slow (`cpu_plain`)."""
+_DOMAIN_ENDING: Final = re.compile(r"\.[A-Za-z]")
 
 LOOKED_AT: Final = 2_000
 """Characters. Whoever writes more has shown their language by then."""
@@ -81,11 +80,16 @@ def language_of(text: str, tag: str = "") -> Language:
 def find_language(text: str) -> Language | None:
     """The language that a text has words of; None for tickers, figures, symbols, mentions and addresses alone."""
     words = text[:LOOKED_AT]
-    if _MAY_BE_WORDLESS.search(words):
+    if _may_hold_wordless(words):
         words = _WORDLESS.sub(" ", words)
     has_latin = any(not word.isupper() for word in _SPOKEN_WORD.findall(words))
     has_other = not words.isascii() and any(each.isalpha() and not each.isascii() for each in words)
     return _weigh_words(words) if has_latin or has_other else None
+
+
+def _may_hold_wordless(text: str) -> bool:
+    """Return whether `_WORDLESS` may match: that pattern is slow on long texts (`cpu_plain`)."""
+    return "@" in text or ":" in text or "ok" in text.lower() or _DOMAIN_ENDING.search(text) is not None
 
 
 @lru_cache(maxsize=256)  # the stages and fields of one turn ask several times about one message (`cpu_first_token`)

@@ -133,6 +133,8 @@ _PREFIXES: Final = group_words(
 def may_hold_key(text: str) -> bool:
     """Return whether `find_keys` may find anything."""
     prefixes = words_in(text, _PREFIXES)
+    if not prefixes:
+        return False
     if _PRIVATE_KEY in prefixes:
         return True
     return any(key.pattern.search(text) is not None for key in KEY_PATTERNS if key.prefix in prefixes)
