@@ -7,7 +7,7 @@ import pytest
 import finclaw
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
-from finclaw.context_fields import MARKET_FIELDS
+from finclaw.kernel.context import MARKET_FIELDS
 
 SOURCE = Path(finclaw.__file__).parent
 CORE = ("kernel", "pipeline", "agent", "extensions", "delivery", "sessions", "tools", "routing", "transcript")

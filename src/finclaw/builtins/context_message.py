@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from finclaw.builtins.note import put_note
 from finclaw.builtins.own_settings import read_settings
-from finclaw.context_fields import MARKET_FIELDS
 from finclaw.errors import ExtensionError
-from finclaw.kernel.context import Context
+from finclaw.kernel.context import MARKET_FIELDS, Context
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.person import reader_zone
 from finclaw.kernel.scope import TurnContext, TurnResult

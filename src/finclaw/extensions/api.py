@@ -13,7 +13,6 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from finclaw.agent.prompt.section import Section
-from finclaw.context_fields import ContextField
 from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
@@ -31,7 +30,7 @@ from finclaw.extensions.registration import (
 )
 from finclaw.extensions.settings import read_settings
 from finclaw.ids import new_id
-from finclaw.kernel.context import Context
+from finclaw.kernel.context import Context, ContextField
 from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from finclaw.agent.prompt.section import Section
-from finclaw.context_fields import ContextField
 from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
@@ -24,6 +23,7 @@ from finclaw.extensions.registration import (
     Registered,
     Services,
 )
+from finclaw.kernel.context import ContextField
 from finclaw.kernel.event import ToolUnregistered
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import Layer

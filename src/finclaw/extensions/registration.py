@@ -10,11 +10,11 @@ from msgspec import Struct, field
 
 from finclaw.agent.prompt.section import Section
 from finclaw.clock import SystemClock
-from finclaw.context_fields import ContextField
 from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
 from finclaw.extensions.settings import refuse_reference
+from finclaw.kernel.context import ContextField
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import Database, Finding, RingName

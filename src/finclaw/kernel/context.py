@@ -1,11 +1,12 @@
 """The context of a message, for its turn: who wrote it, where, in which conversation. Frozen, all of it."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
 from finclaw.kernel.message import SUMMARY, Message
@@ -92,3 +93,29 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 current_turn: Final[ContextVar[str | None]] = ContextVar("finclaw_current_turn", default=None)
+
+MARKET_FIELDS: Final = (
+    "prices_are_live",
+    "market_session",
+    "preferred_currency",
+    "preferred_market",
+    "held_instruments",
+    "watchlist",
+    "last_quote_request",
+    "currency_rates",
+    "market_sentiment",
+    "news_context",
+)
+"""The fields of finance in `Context.provided`, in the order in which a model reads them."""
+
+
+class ContextField(Struct, frozen=True):
+    """A field of a turn's context that an extension provides when the turn begins, within so many seconds."""
+
+    field: str
+    fetch: Callable[[Context], Any]
+    budget: float
+    logger: logging.Logger
+    default: Any = UNSET
+    when: Callable[[Context], bool] | None = None
+    is_computed: bool = False

@@ -12,8 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from finclaw.cancellation import asked_to_stop
-from finclaw.context_fields import ContextField
-from finclaw.kernel.context import Context
+from finclaw.kernel.context import Context, ContextField
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel, Clock

@@ -15,14 +15,13 @@ from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.context_fields import ContextField
 from finclaw.delivery.notice import notice, renewal_line
 from finclaw.delivery.outbox import retry_until_committed
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
 from finclaw.ids import new_id
-from finclaw.kernel.context import Context, QueueAdmission, current_turn
+from finclaw.kernel.context import Context, ContextField, QueueAdmission, current_turn
 from finclaw.kernel.envelope import Inbound, Limits, PoolName
 from finclaw.kernel.event import QueueChanged
 from finclaw.kernel.message import Append, Message, Source, Text

@@ -15,8 +15,7 @@ from finclaw.agent.prompt.fence import fence_text, quote_value
 from finclaw.agent.prompt.profile import ComplianceLevel, InvestmentProfile, is_stricter, read_profile, strictest_level
 from finclaw.agent.prompt.rules import compliance_rules
 from finclaw.agent.prompt.section import Section
-from finclaw.context_fields import MARKET_FIELDS
-from finclaw.kernel.context import Context
+from finclaw.kernel.context import MARKET_FIELDS, Context
 from finclaw.kernel.turn_options import Verbosity
 
 PROFILE: Final = "investment_profile"
