@@ -18,8 +18,7 @@ from tests.cli.in_process import typed
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.builtins.mcp.settings import ServerSettings, environment
-from finclaw.config.load import load_settings
-from finclaw.config.secrets import SecretKeeper
+from finclaw.config.load import SecretKeeper, load_settings
 from finclaw.errors import AuthFailed, BadRequest, ProviderError, RateLimited, ToolError
 from finclaw.kernel.event import PreviewUpdated
 from finclaw.kernel.message import ToolResult

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.terminal import finclaw
 
 from finclaw.config.describe import describe, effective
-from finclaw.config.given import Given, put
+from finclaw.config.fill import Given, put
 from finclaw.config.schema import Settings
 from finclaw.redaction import Secret
 

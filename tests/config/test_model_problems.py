@@ -7,7 +7,7 @@ import pytest
 from tests.cli.terminal import finclaw
 
 from finclaw.config.load import load_settings
-from finclaw.config.model_problems import problems_of_models
+from finclaw.config.problems import problems_of_models
 
 BASE = """\
 agent: {model: anthropic/claude-sonnet-5-5, fallbacks: [%s]}

@@ -7,8 +7,7 @@ import pytest
 
 from finclaw.config.document import read_document
 from finclaw.config.fill import fill
-from finclaw.config.load import load_settings
-from finclaw.config.secrets import SecretKeeper
+from finclaw.config.load import SecretKeeper, load_settings
 from finclaw.errors import ConfigError
 from finclaw.redaction import Secret
 

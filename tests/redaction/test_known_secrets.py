@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from tests.machine import is_quick
 
-from finclaw.config.secrets import SecretKeeper
+from finclaw.config.load import SecretKeeper
 from finclaw.redaction import (
     HIDDEN,
     KnownSecrets,

@@ -11,7 +11,7 @@ from tests.walks.house import House, in_virtual_time
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.config.load import load_settings
-from finclaw.config.model_problems import problems_of_models, say_budget, warnings_of_models
+from finclaw.config.problems import problems_of_models, say_budget, warnings_of_models
 
 ALL_BUT_A_CALL = 29
 """Answers of ten cents."""

@@ -21,9 +21,8 @@ from finclaw.composition.agent import make_agent
 from finclaw.composition.channels import open_channels
 from finclaw.composition.extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
 from finclaw.composition.pipeline import make_parts
-from finclaw.config.routes import ModelRoutes, chosen_model
+from finclaw.config.routes import ModelRoutes, chosen_model, learn_windows
 from finclaw.config.schema import Settings
-from finclaw.config.windows import learn_windows
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError, SessionError

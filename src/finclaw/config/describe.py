@@ -5,6 +5,7 @@ A docstring under a field is nothing that Python keeps, so it is read from the s
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -13,8 +14,7 @@ from itertools import pairwise
 from typing import Any, Final, cast, get_args, get_type_hints
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.config.given import Tree
-from finclaw.config.hidden import hide_arguments, hide_in_address, is_reference
+from finclaw.config.fill import Tree
 from finclaw.config.words import describe_type
 from finclaw.redaction import Secret, is_secret_name
 
@@ -22,6 +22,10 @@ DEFAULT = "default"
 _ENVIRONMENTS: Final = ("env", "environment", "headers")
 """Sections whose values are for another program or server: most of what is given to one is a secret."""
 _COMMANDS: Final = ("command", "args")
+_HIDDEN: Final = "not-shown"
+_ASSIGNED: Final = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.+)", re.DOTALL)
+_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@?#]*):[^/\s@?#]*@")
+_IN_QUERY: Final = re.compile(r"([?&;#][^=&;#?\s]*)=[^&;#\s]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +103,14 @@ def _without_secrets(value: object, name: str = "") -> object:
     if isinstance(value, Mapping):
         section = cast("Mapping[str, object]", value)
         if name in _ENVIRONMENTS:
-            return {key: each if is_reference(each) else _whether(each) for key, each in section.items()}
+            return {key: each if _is_reference(each) else _whether(each) for key, each in section.items()}
         return {key: _without_secrets(each, str(key)) for key, each in section.items()}
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
-        words = hide_arguments(items) if name in _COMMANDS else items
+        words = _hide_arguments(items) if name in _COMMANDS else items
         return [_without_secrets(each, name) for each in words]
     is_secret = isinstance(value, Secret) or (isinstance(value, str) and is_secret_name(name))
-    return _whether(value) if is_secret else hide_in_address(value) if isinstance(value, str) else value
+    return _whether(value) if is_secret else _hide_in_address(value) if isinstance(value, str) else value
 
 
 @cache
@@ -135,3 +139,36 @@ def _origin(tree: Tree, path: tuple[str, ...]) -> str:
         tree = below.section
     given = tree.get(path[-1])
     return given.where if given is not None else DEFAULT
+
+
+# ── redaction of commands and addresses: secrets that somebody wrote into the file all the same ─────────────────
+
+
+def _is_reference(value: object) -> bool:
+    """It says where a value is kept, and not the value."""
+    return isinstance(value, str) and value.startswith(("env:", "file:"))
+
+
+def _hide_arguments(command: Sequence[object]) -> list[object]:
+    """A program's arguments without the values of options such as `--token`."""
+    shown: list[object] = []
+    follows_secret = False
+    for word in command:
+        if follows_secret and isinstance(word, str) and not word.startswith("-"):
+            shown.append(_HIDDEN)
+        else:
+            shown.append(_hide_assigned(word) if isinstance(word, str) else word)
+        follows_secret = isinstance(word, str) and word.startswith("-") and is_secret_name(word)
+    return shown
+
+
+def _hide_assigned(word: str) -> str:
+    found = _ASSIGNED.fullmatch(word)
+    return f"{found['name']}={_HIDDEN}" if found is not None and is_secret_name(found["name"]) else word
+
+
+def _hide_in_address(text: str) -> str:
+    """A web address without its password and without the values in its query."""
+    if "://" not in text:
+        return text
+    return _IN_QUERY.sub(rf"\1={_HIDDEN}", _PASSWORD.sub(rf"\1:{_HIDDEN}@", text))

@@ -1,14 +1,16 @@
-"""Filling of a settings dataclass from a tree of values, with every problem reported at once."""
+"""Filling of a settings dataclass from a tree of values, with every problem reported at once.
+
+Each value keeps the place where it was set, so that every complaint can point at it.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from finclaw.config.given import Given, Tree, bare_value
 from finclaw.config.words import describe_type, did_you_mean, got, printable
 from finclaw.errors import ConfigError
 from finclaw.redaction import Secret
@@ -16,6 +18,54 @@ from finclaw.redaction.redact import redact_for_display
 
 T = TypeVar("T")
 FetchSecret = Callable[[str, object], Secret]
+Tree = dict[str, "Given"]
+"""A section of the settings. A section inside it is a Given whose value is a Tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    value: object
+    """A scalar, a list of Givens, or a Tree."""
+    where: str
+    """For a person: `finclaw.yaml line 3`, `FINCLAW_WEB__PORT`, `the command line`."""
+    from_text: bool = False
+    """It came as text whatever it means, so that "8787" may be a number."""
+
+    @property
+    def section(self) -> Tree | None:
+        return cast(Tree, self.value) if isinstance(self.value, dict) else None
+
+
+def put(tree: Tree, path: tuple[str, ...], given: Given) -> None:
+    """Set one value, over whatever an earlier layer said there."""
+    for name in path[:-1]:
+        below = tree.get(name)
+        if below is None or below.value is None:
+            below = tree[name] = Given({}, given.where)
+        if below.section is None:
+            return  # a scalar where a section belongs: it stays, and is complained about
+        tree = below.section
+    tree[path[-1]] = given
+
+
+def bare_value(given: Given) -> Any:
+    """The bare value, without the notes about where it came from."""
+    if given.section is not None:
+        return {key: bare_value(each) for key, each in given.section.items()}
+    if isinstance(given.value, list):
+        return [bare_value(each) for each in cast(list[Given], given.value)]
+    return given.value
+
+
+def texts(given: Given) -> Iterator[str]:
+    """Every text in a value, however deep."""
+    if isinstance(given.value, str):
+        yield given.value
+    elif isinstance(given.value, list):
+        for each in cast(list[Given], given.value):
+            yield from texts(each)
+    for each in (given.section or {}).values():
+        yield from texts(each)
 
 
 def keys(schema: type, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -49,6 +99,8 @@ def _fields(schema: type) -> dict[str, Any]:
 
 
 class _Filler:
+    """Converts values by the types of a schema. A value with a problem becomes None, and no section is made then."""
+
     def __init__(self, root: type, fetch: FetchSecret) -> None:
         self._every_key = [".".join(path) for path in keys(root)]
         self._fetch = fetch
@@ -60,21 +112,10 @@ class _Filler:
         values: dict[str, Any] = dict(fixed)
         before = len(self.problems)
         for name, given in tree.items():
-            here = (*path, name)
-            if name not in kinds:
-                self._report_unknown(given, here, list(kinds))
-            elif get_origin(kinds[name]) is tuple:
-                values[name] = self._list(given, here, get_args(kinds[name])[0])
-            elif (each := _section_of_each(kinds[name])) is not None:
-                values[name] = self._by_name(given, here, each)
-            elif is_secrets(kinds[name]):
-                values[name] = self._secrets(given, here)
-            elif not is_dataclass(kinds[name]):
-                self._leaf(values, name, given, here, kinds[name])
-            elif given.section is not None or given.value is None:
-                values[name] = self.section(kinds[name], given.section or {}, here, {})
+            if name in kinds:
+                values[name] = self._value(given, (*path, name), kinds[name])
             else:
-                self._wrong(given, here, dict)
+                self._report_unknown(given, (*path, name), list(kinds))
         return None if len(self.problems) > before else self._make(schema, values, tree, path)
 
     def _make(self, schema: type[T], values: dict[str, Any], tree: Tree, path: tuple[str, ...]) -> T | None:
@@ -88,37 +129,20 @@ class _Filler:
             self.problems.append(f"{where}{above}{error}")
             return None
 
-    def _leaf(self, values: dict[str, Any], name: str, given: Given, path: tuple[str, ...], kind: Any) -> None:
-        try:
-            values[name] = self._convert(given, path, kind)
-        except msgspec.ValidationError:
-            self._wrong(given, path, kind)
-        except ConfigError as error:
-            self.problems.append(f"{given.where}: {error}")
-
-    def _by_name(self, given: Given, path: tuple[str, ...], kind: type) -> dict[str, Any]:
-        """Sections whose names are the person's own."""
-        if given.section is None and given.value is not None:
-            self._wrong(given, path, dict)
-        values: dict[str, Any] = {}
-        for name, below in (given.section or {}).items():
-            if below.section is None and below.value is not None:
-                self._wrong(below, (*path, name), dict)
-            elif missing := _missing_field(kind, below.section or {}):
-                self.problems.append(f"{below.where}: {'.'.join((*path, name))} needs {missing}")
-            else:
-                values[name] = self.section(kind, below.section or {}, (*path, name), {})
-        return values
-
-    def _secrets(self, given: Given, path: tuple[str, ...]) -> dict[str, Any]:
-        """References under names of the person's own. What stands in their place may be a secret: none is repeated."""
-        if given.section is None and given.value is not None:
-            key = ".".join(path)
-            self.problems.append(f"{given.where}: {key} must be a section of `name: env:VARIABLE` lines, one for each")
-        values: dict[str, Any] = {}
-        for name, below in (given.section or {}).items():
-            self._leaf(values, name, below, (*path, name), Secret)
-        return values
+    def _value(self, given: Given, path: tuple[str, ...], kind: Any) -> Any:
+        args = get_args(kind)
+        if get_origin(kind) is tuple:
+            return self._list(given, path, args[0])
+        if get_origin(kind) is Mapping and (args[1] is Secret or is_dataclass(args[1])):
+            return self._by_name(given, path, args[1])
+        section = next((each for each in (kind, *args) if is_dataclass(each)), None)
+        is_section = given.section is not None or (given.value is None and section is kind)
+        if section is None or not is_section:
+            return self._leaf(given, path, kind)
+        if missing := _missing_field(section, given.section or {}):
+            self.problems.append(f"{given.where}: {'.'.join(path)} needs {missing}")
+            return None
+        return self.section(cast("type[Any]", section), given.section or {}, path, {})
 
     def _list(self, given: Given, path: tuple[str, ...], kind: Any) -> tuple[Any, ...]:
         """Each item for itself: a complaint names its line. In a variable, commas stand between them."""
@@ -127,53 +151,52 @@ class _Filler:
             words = (word.strip() for word in str(given.value).split(","))
             items = [Given(word, given.where, from_text=True) for word in words if word]
         if items is not None and not isinstance(items, list):
-            self._wrong(given, path, tuple)
+            self._report_wrong(given, path, tuple)
             return ()
-        values: dict[str, Any] = {}
-        for place, item in enumerate(cast("list[Given]", items or []), start=1):
-            self._item(values, item, (*path[:-1], f"{path[-1]}[{place}]"), kind)
-        return tuple(values.values())
+        return tuple(
+            self._value(item, (*path[:-1], f"{path[-1]}[{place}]"), kind)
+            for place, item in enumerate(cast("list[Given]", items or []), start=1)
+        )
 
-    def _item(self, values: dict[str, Any], given: Given, path: tuple[str, ...], kind: Any) -> None:
-        section = next((each for each in (kind, *get_args(kind)) if is_dataclass(each)), None)
-        if section is None or given.section is None:
-            self._leaf(values, path[-1], given, path, kind)
-        elif missing := _missing_field(section, given.section):
-            self.problems.append(f"{given.where}: {'.'.join(path)} needs {missing}")
-        else:
-            values[path[-1]] = self.section(cast("type", section), given.section, path, {})
+    def _by_name(self, given: Given, path: tuple[str, ...], kind: Any) -> dict[str, Any]:
+        """Sections, or references to secrets, whose names are the person's own."""
+        if given.section is None and given.value is not None:
+            if kind is Secret:  # what stands there may be the secret itself
+                wanted = "a section of `name: env:VARIABLE` lines, one for each"
+                self.problems.append(f"{given.where}: {'.'.join(path)} must be {wanted}")
+            else:
+                self._report_wrong(given, path, dict)
+        return {name: self._value(below, (*path, name), kind) for name, below in (given.section or {}).items()}
 
-    def _convert(self, given: Given, path: tuple[str, ...], kind: Any) -> object:
+    def _leaf(self, given: Given, path: tuple[str, ...], kind: Any) -> Any:
         value = bare_value(given)
-        if kind is Secret or Secret in get_args(kind):
-            return None if value is None and kind is not Secret else self._fetch(".".join(path), value)
-        if isinstance(value, float) and math.isnan(value):  # it passes every limit, because it compares to nothing
-            raise msgspec.ValidationError
-        return msgspec.convert(value, kind, strict=not given.from_text, dec_hook=_path)
+        try:
+            if kind is Secret or (Secret in get_args(kind) and value is not None):
+                return self._fetch(".".join(path), value)
+            if isinstance(value, float) and math.isnan(value):  # it passes every limit, because it compares to nothing
+                raise msgspec.ValidationError
+            return msgspec.convert(value, kind, strict=not given.from_text, dec_hook=_path)
+        except msgspec.ValidationError:
+            self._report_wrong(given, path, kind)
+        except ConfigError as error:
+            self.problems.append(f"{given.where}: {error}")
+        return None
 
     def _report_unknown(self, given: Given, path: tuple[str, ...], siblings: list[str]) -> None:
-        name, above = path[-1], ".".join(path[:-1])
-        same_name = [key for key in self._every_key if key.rpartition(".")[2] == name]
-        hint = did_you_mean(name, siblings) if not same_name else f"; did you mean {same_name[0]}?"
-        if above and hint and not same_name:
-            hint = hint.replace("did you mean ", f"did you mean {above}.")
+        above = ".".join(path[:-1])
+        elsewhere = next((key for key in self._every_key if key.rpartition(".")[2] == path[-1]), None)
+        if elsewhere is not None:
+            hint = f"; did you mean {elsewhere}?"
+        else:
+            hint = did_you_mean(path[-1], siblings)
+            if above:
+                hint = hint.replace("did you mean ", f"did you mean {above}.")
         known = f"; {above or 'the top level'} knows {', '.join(siblings)}"
         self.problems.append(f"{given.where}: unknown key {printable('.'.join(path))}{hint or known}")
 
-    def _wrong(self, given: Given, path: tuple[str, ...], kind: Any) -> None:
+    def _report_wrong(self, given: Given, path: tuple[str, ...], kind: Any) -> None:
         wanted = describe_type(kind)
         self.problems.append(f"{given.where}: {'.'.join(path)} must be {wanted}, not {got(bare_value(given))}")
-
-
-def is_secrets(kind: Any) -> bool:
-    """Whether it is a mapping to secrets."""
-    return get_origin(kind) is Mapping and get_args(kind)[1] is Secret
-
-
-def _section_of_each(kind: Any) -> type | None:
-    """Of a mapping to sections, what they are; None for anything else."""
-    below = get_args(kind)[1] if get_origin(kind) is Mapping else None
-    return below if is_dataclass(below) and isinstance(below, type) else None
 
 
 def _missing_field(schema: Any, tree: Tree) -> str:

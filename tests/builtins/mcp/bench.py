@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from finclaw.builtins.mcp import extension
 from finclaw.builtins.mcp.pins import MIGRATIONS, Pins
 from finclaw.clock import SystemClock
-from finclaw.config.secrets import SecretKeeper
+from finclaw.config.load import SecretKeeper
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.extensions.loading import LocatedExtension
 from finclaw.extensions.recurring import RecurringTasks

@@ -26,7 +26,7 @@ from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.cli.formatting import clean, one_line
 from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.clock import SystemClock
-from finclaw.config.model_problems import say_budget
+from finclaw.config.problems import say_budget
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError

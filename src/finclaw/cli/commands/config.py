@@ -12,11 +12,10 @@ import msgspec
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.formatting import json_line
 from finclaw.config.describe import DEFAULT, Effective, effective
-from finclaw.config.extension_problems import problems_of_extensions
 from finclaw.config.fill import BadSettings
 from finclaw.config.load import HOME, Gathered, gather
-from finclaw.config.model_problems import problems_of_models, warnings_of_models
-from finclaw.config.windows import with_windows
+from finclaw.config.problems import problems_of_extensions, problems_of_models, warnings_of_models
+from finclaw.config.routes import with_windows
 from finclaw.errors import ConfigError
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import escape_controls

@@ -18,9 +18,8 @@ from finclaw.cli.doctor import state as state_directory_checks
 from finclaw.cli.formatting import json_line
 from finclaw.cli.options import settings_from
 from finclaw.config.load import state_directory
-from finclaw.config.routes import chosen_model
+from finclaw.config.routes import chosen_model, with_windows
 from finclaw.config.schema import Settings
-from finclaw.config.windows import with_windows
 from finclaw.errors import ConfigError
 from finclaw.redaction.redact import redact_for_display
 

@@ -21,7 +21,7 @@ from finclaw.cli.formatting import command_name, short
 from finclaw.cli.options import settings_from
 from finclaw.cli.process_setup import freeze_startup_objects
 from finclaw.composition import build
-from finclaw.config.model_problems import say_budget, warnings_of_models
+from finclaw.config.problems import say_budget, warnings_of_models
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging

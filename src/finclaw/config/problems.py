@@ -1,9 +1,16 @@
-"""Problems of the models that the settings name: no server is asked, and every problem is told at once."""
+"""Problems of valid settings: models that nobody can answer for or pay for, and variables that are not set.
 
+No server is asked and no extension is run. Every problem is reported at once.
+"""
+
+import re
 from collections.abc import Iterator
+from typing import Final, cast
 
 from finclaw.agent.budget.turn_budget import must_have_prices, say_unpriced
 from finclaw.clock import SystemClock
+from finclaw.config.fill import Given
+from finclaw.config.load import Gathered
 from finclaw.config.routes import open_provider
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
@@ -86,3 +93,38 @@ class _Check:
         if before == "agent.model":
             return f"{shown} is agent.model itself; name another model, or leave it out"
         return f"{shown} stands there twice; it is asked once, so leave one of them out"
+
+
+# ── extensions: whether what their settings refer to is there ───────────────────────────────────────────────────
+
+
+_REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+"""Only the extension knows which of its texts is a secret; but nothing else looks like this."""
+
+
+def problems_of_extensions(gathered: Gathered) -> tuple[str, ...]:
+    """A line for each variable that an extension will look for in vain, with the place where it is named."""
+    agent = gathered.tree.get("agent", Given({}, "")).section or {}
+    listed = agent.get("extensions", Given([], "")).value
+    extensions = cast("list[Given]", listed) if isinstance(listed, list) else []
+    return tuple(
+        problem
+        for place, each in enumerate(extensions, start=1)
+        if each.section is not None and "settings" in each.section
+        for problem in _problems(gathered, each.section["settings"], f"agent.extensions[{place}].settings")
+    )
+
+
+def _problems(gathered: Gathered, given: Given, key: str) -> Iterator[str]:
+    match given.value:
+        case list():
+            for place, each in enumerate(cast("list[Given]", given.value), start=1):
+                yield from _problems(gathered, each, f"{key}[{place}]")
+        case str() as text if _REFERENCE.fullmatch(text):
+            try:
+                gathered.keeper.fetch(key, text)
+            except ConfigError as error:
+                yield f"{given.where}: {error}"
+        case _:
+            for name, each in (given.section or {}).items():
+                yield from _problems(gathered, each, f"{key}.{name}")
