@@ -11,7 +11,7 @@ from datetime import UTC
 from pathlib import Path
 
 from finclaw.cli.arguments import add_state_options
-from finclaw.cli.live_sources import ask_canaries
+from finclaw.cli.doctor.sources import ask_canaries
 from finclaw.clock import SystemClock
 from finclaw.config.load import load_settings
 from finclaw.finance.live.report import write_report

@@ -18,7 +18,7 @@ from typing import Final, get_args
 import msgspec
 from tests.walks.house import Gateway
 
-from finclaw.cli.trace.tree import trace_of
+from finclaw.cli.commands.trace import trace_of
 from finclaw.kernel.approval import ApprovalState
 from finclaw.kernel.message import Message, ToolCall
 from finclaw.transcript.approval_ids import without_approval_ids

@@ -23,8 +23,8 @@ from tests.cli.terminal import clean_environment
 from tests.walks.house import House, in_virtual_time
 from tests.web.gateway import MemoryGateway, answer
 
-from finclaw.cli.address import announce_gateway
-from finclaw.cli.trace.tree import trace_of
+from finclaw.cli.client import announce_gateway
+from finclaw.cli.commands.trace import trace_of
 from finclaw.errors import ProviderError, ToolError
 from finclaw.kernel.event import MessageAccepted, MessageEnded, PreviewUpdated
 from finclaw.kernel.port import Tool, ToolScope

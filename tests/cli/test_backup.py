@@ -25,7 +25,7 @@ from tests.cli.terminal import finclaw
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.cli.archive import MANIFEST, is_allowed
-from finclaw.cli.commands.upkeep import restore
+from finclaw.cli.commands import restore
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.extensions.registration import NULL_SERVICES

@@ -10,7 +10,7 @@ from tests.cli.chat_terminal import ENTER, chatting, house, reachable
 from tests.cli.terminal import Ended, finclaw
 from tests.web.gateway import MemoryGateway
 
-from finclaw.cli.address import announce_gateway
+from finclaw.cli.client import announce_gateway
 from finclaw.storage.state_lock import StateLock
 from finclaw.testing.provider import ScriptedProvider, hold, reply, say
 from finclaw.web.token import obtain_token

@@ -11,8 +11,7 @@ import pytest
 from tests.cli.terminal import reserved_port
 from tests.web.gateway import MemoryGateway
 
-from finclaw.cli.address import announce_gateway, read_address
-from finclaw.cli.client import GatewayClient, find_gateway
+from finclaw.cli.client import GatewayClient, announce_gateway, find_gateway, read_address
 from finclaw.errors import ChannelError, ConfigError, InboundConflict, StoreFailed
 from finclaw.redaction import Secret
 from finclaw.web.principal import OWNER, MessageBody, inbound

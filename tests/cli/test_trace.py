@@ -14,9 +14,9 @@ from tests.cli.terminal import finclaw
 from tests.walks.house import Parts
 from tests.walks.tools import Desk
 
+from finclaw.cli.commands.trace import trace_of
 from finclaw.cli.formatting import fit_line, milliseconds, money, short, table, tokens, width
 from finclaw.cli.main import main
-from finclaw.cli.trace.tree import trace_of
 from finclaw.errors import AuthFailed, ToolError
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.port import ToolScope
@@ -222,8 +222,7 @@ def test_in_a_terminal_a_long_reason_is_wrapped(
     recorder: Recorder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.record("hi", fails(AuthFailed("api answered 401: " + "no " * 100)))
-    for module in ("commands.trace", "trace.tree"):
-        monkeypatch.setattr(f"finclaw.cli.{module}.terminal_columns", lambda: 60)
+    monkeypatch.setattr("finclaw.cli.commands.trace.terminal_columns", lambda: 60)
     told = lines(recorder, capsys, "trace", "last")
     first = next(place for place, line in enumerate(told) if "reason" in line)
     assert all(len(line) <= 60 for line in told)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.support.api_rules import Rules, violations
 
-from finclaw.cli.session_text import conversation
+from finclaw.cli.commands.sessions import conversation
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.transcript.integrity import mend
 from finclaw.transcript.request_sanitizer import sanitize_request

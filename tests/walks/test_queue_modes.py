@@ -12,7 +12,7 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.settings import ChannelSettings
 from finclaw.cli.commands.replay import replay
-from finclaw.cli.trace.tree import trace_of, tree_lines
+from finclaw.cli.commands.trace import trace_of, tree_lines
 from finclaw.config.schema import Settings
 from finclaw.kernel.context import Context
 from finclaw.kernel.event import QueueChanged

@@ -1,12 +1,16 @@
-"""Arguments that several commands share, and what is accepted as their values."""
+"""Arguments that several commands share, what is accepted as their values, and the settings that they lead to."""
 
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Iterable
+import os
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from finclaw.text import fix_surrogates
+
+if TYPE_CHECKING:
+    from finclaw.config.schema import Settings
 
 Action = tuple[str, str, Callable[[ArgumentParser], None]]
 """An action of a command, such as `list` of `finclaw sessions`: its name, its help, and what adds its arguments."""
@@ -96,3 +100,38 @@ def parse_count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= 500):
         raise ArgumentTypeError(f"{text!r} is not a number from 1 to 500; give one")
     return int(text)
+
+
+# ── the settings; only here is the process's environment handed to the configuration ────────────────────────────
+
+
+def settings_from(
+    args: Namespace, overrides: Mapping[str, object] | None = None, *, only_looking: bool = False
+) -> "Settings":
+    from finclaw.config.load import load_settings  # noqa: PLC0415  start-up: the parser of commands reads no settings
+
+    return load_settings(
+        state=args.state, config=args.config, environ=os.environ, overrides=overrides, only_looking=only_looking
+    )
+
+
+def settings_to_look(args: Namespace, overrides: Mapping[str, object] | None = None) -> "Settings":
+    """The same without any secret: a shell that has no keys can still look, and ask a gateway that has them."""
+    return settings_from(args, overrides, only_looking=True)
+
+
+def unread_file_hint(args: Namespace) -> str:
+    """A line about a settings file in the working directory that somebody may think is read; empty if there is none."""
+    here = Path("finclaw.yaml").absolute()
+    if args.config is not None or not here.is_file():
+        return ""
+    from finclaw.config.load import FILE_NAME, state_directory  # noqa: PLC0415  start-up: mostly there is no such file
+
+    read = state_directory(args.state, os.environ) / FILE_NAME
+    if not read.exists():
+        there = "would be read, and is not there"
+    elif read.samefile(here):
+        return ""
+    else:
+        there = "is read"
+    return f"{here} is not read; {read} {there}. To use the one here, add: --config {FILE_NAME}"

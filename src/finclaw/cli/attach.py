@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import msgspec
 from msgspec import Struct, structs
 
-from finclaw.cli.address import find_running, retry_while_busy
+from finclaw.cli.client import GatewayClient, find_gateway, retry_while_busy
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
@@ -44,7 +44,6 @@ from finclaw.web.sessions_api import SessionsApi
 
 if TYPE_CHECKING:
     from finclaw.approvals.approvals import Approvals
-    from finclaw.cli.client import GatewayClient
     from finclaw.extensions.registrar import Registrar
     from finclaw.pipeline.persons import PersonService
 
@@ -85,8 +84,8 @@ def attach(settings: Settings, *, make: bool = False) -> Generator[StateClient]:
     """`make` says that a state may begin here; without it a state that is not there is not made, and is empty."""
     exists = make or (settings.state / DATABASE).exists()
 
-    def reach() -> "GatewayClient | StateLock | None":
-        if (gateway := find_running(settings.state)) is not None:
+    def reach() -> GatewayClient | StateLock | None:
+        if (gateway := find_gateway(settings.state)) is not None:
             return gateway
         return StateLock(settings.state) if exists else None
 

@@ -1,18 +1,26 @@
-"""A client of the running gateway's API, with nothing but the standard library: `ask` has to start fast."""
+"""The address of a running gateway, and a client of its API, with nothing but the standard library.
+
+The address stands in `gateway.json` in the state directory while the gateway runs. The file is no lock: after a crash
+it names an address where nobody listens, or another program. So the client asks for a proof before it shows its token.
+"""
 
 import hmac
-import http.client
+import json
+import os
+import re
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
-from finclaw.cli.address import Address, read_address
-from finclaw.errors import ChannelError, ConfigError, FinclawError, InboundConflict, StoreFailed
+from finclaw.clock import SystemClock
+from finclaw.errors import ChannelError, ConfigError, FinclawError, InboundConflict, StateBusy, StoreFailed
 from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.redaction import Secret
 from finclaw.web.token import prove, read_token
@@ -21,6 +29,69 @@ from finclaw.web.view import StatusView, TurnsView
 T = TypeVar("T")
 _TIMEOUT = 30.0
 """Seconds after which a gateway that does not answer counts as gone."""
+FILE_NAME = "gateway.json"
+_PAUSE: Final = 0.1
+
+
+class Address(NamedTuple):
+    """The address of a gateway on this machine, and its process."""
+
+    host: str
+    port: int
+    pid: int
+
+    @property
+    def url(self) -> str:
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+
+
+class _GatewayFile(msgspec.Struct):
+    url: str
+    pid: int
+
+
+@contextmanager
+def announce_gateway(state: Path, url: str) -> Generator[None]:
+    """Inside, other commands find the gateway."""
+    path, aside = state / FILE_NAME, state / f".{FILE_NAME}.{os.getpid()}"
+    opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(opened, "w", encoding="ascii") as file:
+        json.dump({"url": url, "pid": os.getpid()}, file)
+    os.replace(aside, path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+
+
+def read_address(state: Path) -> Address | None:
+    """None if there is no such file, or one that no gateway of ours can have written."""
+    try:
+        written = msgspec.json.decode((state / FILE_NAME).read_bytes(), type=_GatewayFile)
+    except (OSError, msgspec.DecodeError):
+        return None
+    # The token goes to this address, so it has to be one of this machine, whatever the file says.
+    place = re.fullmatch(r"http://(127\.[0-9.]+|\[::1\]):([0-9]{1,5})", written.url)
+    if place is None or int(place[2]) > 65_535:
+        return None
+    return Address(place[1].strip("[]"), int(place[2]), written.pid)
+
+
+def retry_while_busy(reach: Callable[[], T], patience: float) -> T:
+    """Call it until it does not raise StateBusy. Raises the last StateBusy when the seconds are over."""
+    clock = SystemClock()
+    give_up = clock.monotonic() + patience
+    while True:
+        try:
+            return reach()
+        except StateBusy:
+            if clock.monotonic() > give_up:
+                raise
+        time.sleep(_PAUSE)
+
+
+# ── the client ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _NotThere(ChannelError):
@@ -82,7 +153,7 @@ class GatewayClient:
             status, content = _request(self.address, method, path, headers, body, timeout=timeout)
             if status >= 400:
                 raise self._refusal(status, content)
-        except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError) as error:
             raise self._explain_gone(error) from error
         return content
 
@@ -115,7 +186,7 @@ def _is_ours(address: Address, token: Secret) -> bool:
     try:
         _, content = _request(address, "GET", f"/healthz?challenge={challenge}", {}, None, timeout=5)
         proof = msgspec.json.decode(content, type=_Proof).proof
-    except (OSError, http.client.HTTPException, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError):
         return False
     return hmac.compare_digest(proof.encode(), prove(token, challenge, address.port).encode())
 
@@ -123,10 +194,14 @@ def _is_ours(address: Address, token: Secret) -> bool:
 def _request(
     address: Address, method: str, path: str, headers: dict[str, str], body: bytes | None, timeout: float
 ) -> tuple[int, bytes]:
+    import http.client  # noqa: PLC0415  start-up: it costs 15 ms, and mostly no gateway runs
+
     connection = http.client.HTTPConnection(address.host, address.port, timeout=timeout)
     try:
         connection.request(method, path, body=body, headers=headers)
         response = connection.getresponse()
         return response.status, response.read()
+    except http.client.HTTPException as error:
+        raise ConnectionError(str(error)) from error
     finally:
         connection.close()

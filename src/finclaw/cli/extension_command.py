@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from finclaw.builtins.extension_services import NAME, RememberRequest, SayRequest, ServiceRequest
-from finclaw.cli.address import find_running
+from finclaw.cli.arguments import settings_from
 from finclaw.cli.attach import PATIENCE
-from finclaw.cli.options import settings_from
+from finclaw.cli.client import find_gateway
 from finclaw.cli.parser import Parser, extension_parser
 from finclaw.clock import SystemClock
 from finclaw.composition.extensions import load_registrar
@@ -150,7 +150,7 @@ class _CommandServices:
 
     def _call_gateway(self, path: str, request: ServiceRequest, answer: type[T]) -> tuple[T] | None:
         """What it answers; None where no gateway runs."""
-        client = find_running(self._settings.state)
+        client = find_gateway(self._settings.state)
         if client is None:
             return None
         body = msgspec.json.encode(request)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from finclaw import __version__
+from finclaw.cli.arguments import unread_file_hint
 from finclaw.cli.parser import COMMANDS, Parser, build_overview, build_parser, import_command
 from finclaw.cli.process_setup import collect_rarely, install_excepthooks, skip_collection_at_exit
 from finclaw.errors import ConfigError, FinclawError, StateBusy
@@ -86,11 +87,8 @@ _USES_SETTINGS: Final = (
 
 
 def _hint_at_unread_file(args: Namespace) -> None:
-    if args.command in _USES_SETTINGS and os.path.exists("finclaw.yaml"):
-        from finclaw.cli.options import unread_file_hint  # noqa: PLC0415  start-up: mostly there is no such file
-
-        if hint := unread_file_hint(args):
-            _complain(hint, OK)
+    if args.command in _USES_SETTINGS and (hint := unread_file_hint(args)):
+        _complain(hint, OK)
 
 
 def _parser_for(words: Sequence[str]) -> Parser:

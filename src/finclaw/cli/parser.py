@@ -46,12 +46,9 @@ COMMANDS: Final[dict[str, str]] = {
 }
 
 
-_UPKEEP: Final = ("backup", "forget", "prune", "restore")
-
-
 def import_command(name: str) -> ModuleType:
     """The module of a command, which has `arguments` and `run`."""
-    return importlib.import_module(f"finclaw.cli.commands.{'upkeep.' if name in _UPKEEP else ''}{name}")
+    return importlib.import_module(f"finclaw.cli.commands.{name}")
 
 
 class Parser(argparse.ArgumentParser):

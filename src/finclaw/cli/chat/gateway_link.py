@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from finclaw.cli.address import read_address, retry_while_busy
 from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.event_queue import EventQueue
 from finclaw.cli.chat.unread import ReadMarker
+from finclaw.cli.client import read_address, retry_while_busy
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, FinclawError, StateBusy
 from finclaw.kernel.record import TurnRecord

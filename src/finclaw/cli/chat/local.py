@@ -12,7 +12,6 @@ from typing import Any
 
 from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.address import announce_gateway
 from finclaw.cli.chat.commands import KnownCommands
 from finclaw.cli.chat.event_queue import (
     CaughtUp,
@@ -27,6 +26,7 @@ from finclaw.cli.chat.event_queue import (
 )
 from finclaw.cli.chat.gateway_link import empty_message, latest_message_id
 from finclaw.cli.chat.unread import ReadMarker
+from finclaw.cli.client import announce_gateway
 from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, SessionError, StoreFailed

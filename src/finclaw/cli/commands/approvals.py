@@ -7,10 +7,9 @@ from urllib.parse import quote
 from finclaw.approvals.local_time import day_and_time
 from finclaw.approvals.safe_display import format_lines, quote_text
 from finclaw.approvals.summary import action_line, action_lines, short_ids
-from finclaw.cli.arguments import add_json_option, add_state_options, parse_text
+from finclaw.cli.arguments import add_json_option, add_state_options, parse_text, settings_to_look
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import clean, json_line
-from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing
 from finclaw.redaction.redact import redact_for_display

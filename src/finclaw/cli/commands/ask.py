@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NoReturn
 
 from finclaw.builtins.approval_words import is_yes
-from finclaw.cli.arguments import add_market_options, add_state_options
+from finclaw.cli.arguments import add_market_options, add_state_options, settings_from, settings_to_look
 from finclaw.cli.chat.editor import interrupts_to, quiet_keys
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, News, Seen
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
@@ -21,7 +21,6 @@ from finclaw.cli.chat.screen import Screen, show_ending, status_line
 from finclaw.cli.chat.texts import Texts, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.cli.formatting import clean, json_line
-from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.log import start_logging

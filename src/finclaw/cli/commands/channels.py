@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from finclaw.channels.settings import GATEWAYS_OWN, ChannelSettings
-from finclaw.cli.arguments import add_actions, add_json_option
+from finclaw.cli.arguments import add_actions, add_json_option, settings_from, settings_to_look
 from finclaw.cli.commands.status import find_status
 from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, one_line, table, terminal_columns
-from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.clock import SystemClock
 from finclaw.composition.channels import channel_kinds, check_kind, hears_everybody, open_channel
 from finclaw.composition.extensions import load_registrar

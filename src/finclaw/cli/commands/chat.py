@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from functools import partial
 
-from finclaw.cli.arguments import add_market_options, add_state_options
+from finclaw.cli.arguments import add_market_options, add_state_options, settings_from, settings_to_look
 from finclaw.cli.chat.answers import Answers
 from finclaw.cli.chat.commands import Completer, KnownCommands, is_leaving
 from finclaw.cli.chat.console import Console
@@ -24,7 +24,6 @@ from finclaw.cli.chat.screen import Screen, can_move_cursor
 from finclaw.cli.chat.texts import Texts, greeting, texts_at_start, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.cli.formatting import clean, one_line
-from finclaw.cli.options import settings_from, settings_to_look
 from finclaw.clock import SystemClock
 from finclaw.config.problems import say_budget
 from finclaw.config.routes import chosen_model

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, json_line, money, plural, short, table, terminal_columns
-from finclaw.cli.options import settings_to_look
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Cost, CostsBy

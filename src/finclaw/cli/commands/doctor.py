@@ -11,12 +11,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.arguments import add_json_option, add_state_options, settings_from
 from finclaw.cli.commands.config import own_problems, problems, warnings
-from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine, ok, sources, warn
+from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine, ok, warn
 from finclaw.cli.doctor import state as state_directory_checks
 from finclaw.cli.formatting import json_line
-from finclaw.cli.options import settings_from
 from finclaw.config.load import state_directory
 from finclaw.config.routes import chosen_model, with_windows
 from finclaw.config.schema import Settings
@@ -53,9 +52,15 @@ def _look(args: Namespace) -> Iterator[DoctorFinding]:
     yield from state_directory_checks.checks(state)
     yield from state_directory_checks.check_disk(state)
     yield state_directory_checks.check_database(state)
-    yield from gateway.checks(state, _valid_settings(args))
-    yield from extensions.checks(_valid_settings(args))
-    yield from sources.checks(_valid_settings(args))
+    settings = _valid_settings(args)
+    yield from gateway.checks(state, settings)
+    if settings is None:
+        return
+    yield from extensions.checks(settings)
+    if settings.market == "live":
+        from finclaw.cli.doctor import sources  # noqa: PLC0415  `cold_cpu`: the sources' code, for live prices alone
+
+        yield from sources.checks(settings)
 
 
 def _settings(args: Namespace) -> Iterator[DoctorFinding]:

@@ -11,10 +11,9 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from finclaw.cli.arguments import add_caller_options, add_state_options
+from finclaw.cli.arguments import add_caller_options, add_state_options, settings_from
 from finclaw.cli.commands.tools import build_context, load_policy
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
-from finclaw.cli.options import settings_from
 from finclaw.errors import ConfigError
 from finclaw.policy.groups import WEB
 from finclaw.policy.rule_check import suggest_names

@@ -13,9 +13,8 @@ from string import Template
 from typing import Any, Final
 
 import finclaw
-from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.arguments import add_json_option, add_state_options, settings_from
 from finclaw.cli.formatting import json_line
-from finclaw.cli.options import settings_from
 from finclaw.cli.write_file import write_file
 from finclaw.composition.extensions import load_registrar
 from finclaw.errors import ConfigError

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
-from finclaw.cli.arguments import add_actions, add_json_option, parse_path, parse_text
+from finclaw.cli.arguments import add_actions, add_json_option, parse_path, parse_text, settings_to_look
 from finclaw.cli.formatting import fit_line, json_line, plural, short, table, terminal_columns
-from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError, SessionError, ToolError
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.instrument import Ambiguous, Instrument, Unknown

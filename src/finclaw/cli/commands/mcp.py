@@ -15,9 +15,8 @@ import msgspec
 
 from finclaw import __version__
 from finclaw.builtins.mcp.pins import Pin, Pins
-from finclaw.cli.arguments import add_actions, add_json_option
+from finclaw.cli.arguments import add_actions, add_json_option, settings_from
 from finclaw.cli.formatting import json_line, table
-from finclaw.cli.options import settings_from
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean

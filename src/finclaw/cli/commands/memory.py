@@ -10,9 +10,8 @@ import msgspec
 
 from finclaw.builtins.memory import name as EXTENSION
 from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore, OwnedNote
-from finclaw.cli.arguments import add_actions, add_json_option
+from finclaw.cli.arguments import add_actions, add_json_option, settings_from
 from finclaw.cli.formatting import fit_line, json_line, local_time, plural, short, table, terminal_columns
-from finclaw.cli.options import settings_from
 from finclaw.cli.write_file import write_file
 from finclaw.errors import ConfigError, SessionError
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase

@@ -9,10 +9,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from finclaw.cli.arguments import add_actions, add_json_option, parse_text
+from finclaw.cli.arguments import add_actions, add_json_option, parse_text, settings_to_look
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
-from finclaw.cli.options import settings_to_look
 from finclaw.clock import SystemClock
 from finclaw.errors import ConfigError, SessionError
 from finclaw.finance.watchlist.extension import Watching

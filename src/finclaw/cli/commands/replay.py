@@ -21,10 +21,9 @@ from msgspec import Struct, structs
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.arguments import add_turn_argument
+from finclaw.cli.arguments import add_turn_argument, settings_from
 from finclaw.cli.commands.trace import condensed_steps, find_turn
 from finclaw.cli.formatting import clean, json_line, plural
-from finclaw.cli.options import settings_from
 from finclaw.cli.recording import Recording, own_blocks, ran_out_of_time
 from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings

@@ -14,11 +14,9 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.address import announce_gateway, read_address
-from finclaw.cli.arguments import add_market_options, add_state_options
-from finclaw.cli.client import find_gateway
+from finclaw.cli.arguments import add_market_options, add_state_options, settings_from
+from finclaw.cli.client import announce_gateway, find_gateway, read_address
 from finclaw.cli.formatting import command_name, short
-from finclaw.cli.options import settings_from
 from finclaw.cli.process_setup import freeze_startup_objects
 from finclaw.composition import build
 from finclaw.config.problems import say_budget, warnings_of_models

@@ -13,9 +13,8 @@ from finclaw.builtins.skills.folder import CODE_FILE, SKILL_FILE, read_folder
 from finclaw.builtins.skills.front_matter import read_skill
 from finclaw.builtins.skills.record import RECORD
 from finclaw.builtins.skills.skill import BadSkill
-from finclaw.cli.arguments import add_actions, add_json_option
+from finclaw.cli.arguments import add_actions, add_json_option, settings_from
 from finclaw.cli.formatting import fit_line, json_line, plural, short, table, terminal_columns
-from finclaw.cli.options import settings_from
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 

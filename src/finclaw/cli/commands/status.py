@@ -6,10 +6,9 @@ import apsw
 import msgspec
 
 from finclaw.channels.unreachable import memory_key, read_unreachable
-from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.client import find_gateway
 from finclaw.cli.formatting import clean, json_line, short
-from finclaw.cli.options import settings_to_look
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy

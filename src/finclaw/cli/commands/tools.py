@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.cli.arguments import add_caller_options, add_state_options
+from finclaw.cli.arguments import add_caller_options, add_state_options, settings_from
 from finclaw.cli.formatting import fit_line, json_line, plural, table, terminal_columns
-from finclaw.cli.options import settings_from
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.extensions.registrar import Registrar

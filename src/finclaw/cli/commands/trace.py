@@ -1,21 +1,43 @@
-"""`finclaw trace`: what became of a message, with the steps, calls, times and costs of its turn."""
+"""`finclaw trace`: what became of a message, as a tree: message, turn, steps, calls, approvals, times and costs."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
+from msgspec import Struct
 
+from finclaw.agent.budget.spend import usage_of
+from finclaw.agent.model.answer_message import stop_of
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.cli.arguments import add_turn_argument
+from finclaw.approvals.safe_display import quote_text
+from finclaw.cli.arguments import add_turn_argument, settings_to_look
 from finclaw.cli.attach import StateClient, attach
-from finclaw.cli.formatting import fit_line, terminal_columns
-from finclaw.cli.options import settings_to_look
-from finclaw.cli.trace.tree import trace_of, tree_lines
+from finclaw.cli.formatting import (
+    fit_line,
+    local_time,
+    milliseconds,
+    money,
+    plural,
+    short,
+    terminal_columns,
+    tokens,
+    turn_ms,
+)
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.approval import Approval
+from finclaw.kernel.chunk import StopReason, Usage
+from finclaw.kernel.event import ApprovalChange
+from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus, as_seen
 from finclaw.kernel.record import TurnTrace
+from finclaw.kernel.scope import OutcomeKind, StageEntry
+from finclaw.kernel.turn_options import OPTIONS
 from finclaw.redaction import hide_known_secrets
 from finclaw.text import escape_json
 from finclaw.web.approvals_view import ApprovalsView
@@ -71,3 +93,317 @@ def condensed_steps(story: TurnTrace) -> int:
     if not any(is_summary(each) and (ended is None or each.created_at <= ended) for each in story.messages):
         return 0
     return story.record.steps - sum(message.source.kind == "assistant" for message in story.messages)
+
+
+# ── a trace as a value ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TracedChange(Struct, frozen=True, kw_only=True):
+    """A change of an approval.
+
+    `at` is None where the record does not say when; `by` is a person, or the turn that ran it.
+    """
+
+    change: ApprovalChange
+    at: datetime | None = None
+    by: str = ""
+
+
+class TracedApproval(Struct, frozen=True, kw_only=True):
+    """An approval, with its changes."""
+
+    approval_id: str
+    call_id: str
+    tool: str
+    changes: tuple[TracedChange, ...]
+
+
+def approvals_of(story: TurnTrace, known: Iterable[Approval]) -> tuple[TracedApproval, ...]:
+    """Those of this turn, in the order in which they were asked for: the one it ran first, then those it asked for."""
+    turn_id = story.record.turn_id
+    own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == _approval_that_ran(story)]
+    return tuple(map(_trace_approval, sorted(own, key=lambda each: each.asked_at)))
+
+
+def approval_lines(approval: TracedApproval) -> Iterator[str]:
+    yield f"approval {approval.approval_id}  {short(approval.tool, 64)}"
+    yield from (f"   {_change_line(change)}" for change in approval.changes)
+
+
+def _approval_that_ran(story: TurnTrace) -> str | None:
+    return None if story.inbound.limits is None else story.inbound.limits.approval
+
+
+def _trace_approval(approval: Approval) -> TracedApproval:
+    return TracedApproval(
+        approval_id=approval.id, call_id=approval.call_id, tool=approval.tool, changes=tuple(_changes(approval))
+    )
+
+
+def _changes(approval: Approval) -> Iterator[TracedChange]:
+    if approval.lapsed:
+        yield TracedChange(change="lapsed", by=approval.lapsed)
+    yield TracedChange(change="asked", at=approval.asked_at, by=approval.asked_by)
+    yield from (TracedChange(change="notified", by=each.name) for each in approval.sent_to)
+    if approval.reminded_at is not None:
+        yield TracedChange(change="reminded", at=approval.reminded_at)
+    if approval.decided_at is not None:
+        word: ApprovalChange = "denied" if approval.state == "denied" else "approved"
+        yield TracedChange(change=word, at=approval.decided_at, by=approval.decided_by or "")
+    match approval.state:
+        case "used":
+            yield TracedChange(change="run", by=approval.used_by or "")
+        case "failed":
+            yield TracedChange(change="failed", by=approval.used_by or "")
+        case "expired":
+            yield TracedChange(change="expired", at=approval.expires_at)
+        case _:
+            pass
+
+
+def _change_line(change: TracedChange) -> str:
+    at = "" if change.at is None else f"  {local_time(change.at)}"
+    by = f"  {short(quote_text(change.by)[1:-1], 80)}" if change.by else ""
+    return f"{change.change:<8}{at}{by}".rstrip()
+
+
+class TracedCall(Struct, frozen=True, kw_only=True):
+    """A tool call.
+
+    `status` is None while it runs.
+    """
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any] | str
+    status: ToolStatus | None
+    ms: float | None
+    facts: int
+
+
+class TracedStep(Struct, frozen=True, kw_only=True):
+    """A step of a turn: one answer of the model, and its tool calls.
+
+    `ms` is the time until the model's answer was there; model and cost are None where they were not recorded.
+    """
+
+    model: str | None
+    instead_of: str | None
+    stop: StopReason
+    wordless: bool
+    """The model itself said nothing and called nothing; `text` is what the gateway said for it."""
+    ms: float
+    usage: Usage
+    cost: Decimal | None
+    text: str
+    calls: tuple[TracedCall, ...]
+
+
+class TracedTurn(Struct, frozen=True, kw_only=True):
+    """A turn, with its steps and approvals."""
+
+    turn_id: str
+    status: str
+    started_at: datetime
+    ms: float | None
+    usage: Usage
+    cost: Decimal
+    approvals: tuple[TracedApproval, ...]
+    """What it ran because somebody had approved it, and what it asked for."""
+    steps: tuple[TracedStep, ...]
+    whole: bool
+
+
+class TracedJoin(Struct, frozen=True, kw_only=True):
+    """A message that joined the turn of another."""
+
+    message_id: str
+    accepted_at: datetime
+    text: str
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """The message is the root; its outcome is None while it has none."""
+
+    message_id: str
+    session: str
+    channel: str
+    sender: str
+    accepted_at: datetime
+    text: str
+    outcome: OutcomeKind | None
+    reason: str
+    ms: float | None
+    stages: tuple[StageEntry, ...]
+    joined: tuple[TracedJoin, ...]
+    """Other messages that its turn has answered."""
+    turn: TracedTurn
+    options: Mapping[str, Any] = {}
+    """What directives had set for the turn, in the message itself or for its session."""
+
+
+# ── from the record ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
+    """`known` are approvals; those that are not this turn's are left out."""
+    inbound, outcome = story.inbound, story.outcome
+    return Trace(
+        message_id=story.record.inbound_id,
+        session=story.record.session,
+        channel=inbound.channel,
+        sender=inbound.sender.id,
+        accepted_at=story.accepted_at,
+        text=inbound.text,
+        outcome=outcome.kind if outcome else None,
+        reason=outcome.reason if outcome else "",
+        ms=outcome.duration_ms if outcome else None,
+        stages=outcome.stages if outcome else (),
+        joined=tuple(
+            TracedJoin(message_id=each.inbound_id, accepted_at=each.accepted_at, text=each.inbound.text)
+            for each in story.joined
+        ),
+        turn=_turn(story, approvals_of(story, known)),
+        options=story.messages[0].metadata.get(OPTIONS, {}) if story.messages else {},
+    )
+
+
+def _turn(story: TurnTrace, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
+    record = story.record
+    steps = tuple(_steps(story))
+    running = record.ended_at is None
+    return TracedTurn(
+        turn_id=record.turn_id,
+        status=record.status,
+        started_at=record.started_at,
+        ms=turn_ms(record),
+        usage=sum((step.usage for step in steps), Usage()) if running else record.usage,
+        cost=record.cost,
+        approvals=approvals,
+        steps=steps,
+        whole=story.whole,
+    )
+
+
+def _steps(story: TurnTrace) -> Iterator[TracedStep]:
+    results = {result.call_id: result for message in story.messages for result in message.tool_results}
+    for before, message in pairwise(story.messages):
+        if message.source.kind == "assistant":
+            yield TracedStep(
+                model=message.metadata.get("model"),
+                instead_of=message.metadata.get("instead_of"),
+                stop=stop_of(message),
+                wordless=_is_wordless(message),
+                ms=(message.created_at - before.created_at).total_seconds() * 1000,
+                usage=usage_of(message),
+                cost=_cost(story, message),
+                text=as_seen(message).text,
+                calls=tuple(_call(call, results.get(call.id)) for call in message.tool_calls),
+            )
+
+
+def _is_wordless(answer: Message) -> bool:
+    own = answer.metadata.get("model_text", answer.text)
+    return not answer.tool_calls and (not own if isinstance(own, int) else not str(own).strip())
+
+
+def _cost(story: TurnTrace, answer: Message) -> Decimal | None:
+    """A turn of one step tells its step's cost, and one that was free tells them all."""
+    if "cost" in answer.metadata:
+        return Decimal(str(answer.metadata["cost"]))
+    alone = story.record.ended_at is not None and (story.record.steps == 1 or story.record.cost.is_zero())
+    return story.record.cost if alone else None
+
+
+def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
+    return TracedCall(
+        call_id=call.id,
+        tool=call.name,
+        arguments=call.args if call.bad_args is None else call.bad_args,
+        status=None if result is None else result.status,
+        ms=None if result is None else result.ms,
+        facts=0 if result is None else len(result.facts),
+    )
+
+
+# ── to the terminal ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tree_lines(trace: Trace) -> Iterator[str]:
+    ended = "not ended yet" if trace.outcome is None else f"{trace.outcome} in {milliseconds(trace.ms)}"
+    yield f"message {trace.message_id}  {ended}"
+    yield f"│  accepted  {local_time(trace.accepted_at)} from {short(trace.sender, 40)} on {trace.channel}"
+    yield f"│  session   {short(trace.session, 100)}"
+    yield f"│  text      {short(trace.text, 100)}"
+    for each in trace.joined:
+        yield f"│  joined    {each.message_id}  {local_time(each.accepted_at)}  {short(each.text, 80)}"
+    for place, line in enumerate(_wrap_reason(trace.reason)):
+        yield f"│  {'reason  ' if place == 0 else '        '}  {line}"
+    if trace.stages:
+        yield f"│  stages    {', '.join(f'{stage.name} {stage.ms:.1f}' for stage in trace.stages)} ms"
+    if trace.options:
+        yield f"│  options   {short(', '.join(f'{name} {value}' for name, value in trace.options.items()), 100)}"
+    yield from _queue_lines(trace.stages)
+    yield from _turn_lines(trace.turn)
+
+
+def _queue_lines(stages: Sequence[StageEntry]) -> Iterator[str]:
+    """How it waited for its turn, if it did."""
+    for stage in stages:
+        if stage.name == "dispatch" and stage.result == "continue" and stage.reason:
+            yield f"│  queued    {stage.reason}"
+
+
+def _wrap_reason(reason: str) -> list[str]:
+    """All of it: what to do stands at its end. In one line for a program that looks for something in it."""
+    columns = terminal_columns()
+    line = short(reason, 2_000)
+    return wrap(line, max(columns - 13, 20)) if columns is not None else [line] if line else []
+
+
+def _turn_lines(turn: TracedTurn) -> Iterator[str]:
+    known = [plural(len(turn.steps), "step"), milliseconds(turn.ms), tokens(turn.usage), money(turn.cost)]
+    yield f"└─ turn {turn.turn_id}  {turn.status}  {'  '.join(known)}"
+    if turn.status == "undone":
+        yield "   (taken back by /undo or /retry: its words are not part of the conversation any more)"
+    elif not turn.whole:
+        yield "   (the conversation was reset or shortened since: this is what is left of the turn)"
+    asked = {each.call_id: each for each in turn.approvals}
+    here = {call.call_id for step in turn.steps for call in step.calls}
+    branches = [list(approval_lines(each)) for each in turn.approvals if each.call_id not in here]
+    branches += [list(_step_lines(number, step, asked)) for number, step in enumerate(turn.steps, 1)]
+    for number, (first, *rest) in enumerate(branches, 1):
+        last = number == len(branches)
+        yield f"   {'└' if last else '├'}─ {first}"
+        yield from (f"   {' ' if last else '│'}  {line}" for line in rest)
+
+
+def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApproval]) -> Iterator[str]:
+    known = [step.model, milliseconds(step.ms), tokens(step.usage), None if step.cost is None else money(step.cost)]
+    yield f"step {number}  {'  '.join(each for each in (*known, *_remarks(step)) if each is not None)}"
+    if step.text.strip():
+        yield f"{'│  ' if step.calls else ''}“{short(step.text.strip().splitlines()[0], 100)}”"
+    for place, call in enumerate(step.calls, 1):
+        last = place == len(step.calls)
+        yield f"{'└' if last else '├'}─ {_call_line(call)}"
+        if (approval := asked.get(call.call_id)) is not None:
+            yield from (f"{' ' if last else '│'}  {line}" for line in approval_lines(approval))
+
+
+def _remarks(step: TracedStep) -> Iterator[str]:
+    if step.instead_of is not None:
+        yield f"instead of {step.instead_of}"
+    if step.stop == "max_tokens":
+        yield "cut off: agent.max_tokens or the model's own limit was reached"
+    if step.stop == "refusal":
+        yield "refused: the provider's rules, not ours"
+    if step.wordless:
+        yield "the model said nothing; what was said for it:"
+
+
+def _call_line(call: TracedCall) -> str:
+    arguments = call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+    known = [call.status or "running", milliseconds(call.ms)]
+    if call.facts:
+        known.append(plural(call.facts, "fact"))
+    return f"{short(call.tool, 64)}  {'  '.join(known)}  {short(arguments, 80)}"

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from finclaw.cli.arguments import add_json_option, add_state_options, parse_count
+from finclaw.cli.arguments import add_json_option, add_state_options, parse_count, settings_to_look
 from finclaw.cli.attach import attach
 from finclaw.cli.formatting import (
     fit_line,
@@ -16,7 +16,6 @@ from finclaw.cli.formatting import (
     terminal_columns,
     turn_ms,
 )
-from finclaw.cli.options import settings_to_look
 from finclaw.kernel.record import TurnRecord
 from finclaw.web.view import TurnsView
 

@@ -34,10 +34,8 @@ from finclaw.policy.rule_check import check_rules
 _LEVELS: dict[str, Level] = {"ok": "ok", "warning": "warn", "error": "bad"}
 
 
-def checks(settings: Settings | None) -> Iterator[DoctorFinding]:
+def checks(settings: Settings) -> Iterator[DoctorFinding]:
     """Looking at the files comes first: what it finds may be the reason not to run them."""
-    if settings is None:
-        return
     for given in settings.agent.extensions:
         ref = ExtensionRef(given) if isinstance(given, str) else given
         if ref.is_path:

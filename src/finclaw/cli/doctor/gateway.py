@@ -5,8 +5,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from finclaw.cli.address import read_address
-from finclaw.cli.client import GatewayClient, find_gateway
+from finclaw.cli.client import GatewayClient, find_gateway, read_address
 from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
 from finclaw.cli.doctor.state import holder
 from finclaw.config.schema import Settings

@@ -1,24 +1,27 @@
 """The checks of live market data: the terms of each source in use, and its answers to questions with known answers."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from finclaw.cli.doctor import DoctorFinding, bad, ok, warn
+from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
+from finclaw.fetch.fetchers import open_fetchers
+from finclaw.finance.calendar import TableCalendar
+from finclaw.finance.instruments.added import KnownInstruments
+from finclaw.finance.live.probe import ProbeResult
 from finclaw.finance.market_data.source_info import SOURCES
-
-if TYPE_CHECKING:
-    from finclaw.finance.live.probe import ProbeResult
+from finclaw.finance.sources.registry import MIGRATIONS, fetch_rules, open_probe
+from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 _CHECK = "market data"
 
 
-def checks(settings: Settings | None) -> Iterator[DoctorFinding]:
-    """With `market: live` alone. Each source in use is asked over the network."""
-    if settings is None or settings.market != "live":
-        return
-    from finclaw.cli.live_sources import ask_canaries  # noqa: PLC0415  `cold_cpu`: the sources' code, for live alone
-
+def checks(settings: Settings) -> Iterator[DoctorFinding]:
+    """Each source in use is asked over the network."""
     used = settings.market_data.used()
     results = ask_canaries(settings, used)
     for source in used:
@@ -28,7 +31,7 @@ def checks(settings: Settings | None) -> Iterator[DoctorFinding]:
     yield from judge_all(results)
 
 
-def _judge(result: "ProbeResult") -> DoctorFinding:
+def _judge(result: ProbeResult) -> DoctorFinding:
     name = SOURCES[result.source].name
     if result.verdict == "right":
         return ok(_CHECK, f"{name}, {result.question}: {result.figures} ({result.milliseconds} ms)")
@@ -38,8 +41,28 @@ def _judge(result: "ProbeResult") -> DoctorFinding:
     return (warn if result.verdict in ("down", "limited") else bad)(_CHECK, says, result.advice)
 
 
-def judge_all(results: "Sequence[ProbeResult]") -> Iterator[DoctorFinding]:
+def judge_all(results: Sequence[ProbeResult]) -> Iterator[DoctorFinding]:
     """One that is down has a next one in its chain. All of them are a network that is not there."""
     asked = [each for each in results if each.verdict != "not asked"]
     if asked and all(each.verdict == "down" for each in asked):
         yield bad(_CHECK, "no source answers", "look at this machine's network, or use the demo market: market: demo")
+
+
+def ask_canaries(settings: Settings, sources: Sequence[str]) -> tuple[ProbeResult, ...]:
+    """What these sources answer now. Requests are counted where the gateway counts its own, if it ever ran here."""
+    with ExitStack() as stack:
+        directory = settings.state / EXTENSIONS
+        if not (directory / "finance.db").exists():
+            directory = Path(stack.enter_context(TemporaryDirectory()))
+        return asyncio.run(_ask(settings, sources, directory))
+
+
+async def _ask(settings: Settings, sources: Sequence[str], directory: Path) -> tuple[ProbeResult, ...]:
+    database = ExtensionDatabase(directory, "finance", MIGRATIONS)
+    fetcher = open_fetchers()(fetch_rules(settings.market_data))
+    find = KnownInstruments(settings.state).get
+    try:
+        probe = open_probe(settings.market_data, fetcher, database, SystemClock(), TableCalendar(), find)
+        return await probe.ask_all(sources)
+    finally:
+        await database.close()

@@ -10,12 +10,11 @@ from typing import Final
 import msgspec
 
 from finclaw.approvals.people import LOCAL
-from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_text
+from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_text, settings_to_look
 from finclaw.cli.attach import LONG, StateClient, attach
 from finclaw.cli.chat.editor import HISTORY_FILE
 from finclaw.cli.chat.unread import FILE_NAME as SEEN
 from finclaw.cli.formatting import json_line
-from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError
 from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.web.sessions_view import ForgetBody

@@ -10,10 +10,9 @@ import msgspec
 
 from finclaw import __version__
 from finclaw.cli.archive import FORMAT, Manifest, entry_of, is_allowed, write_archive
-from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.attach import LONG, attach
-from finclaw.cli.commands.upkeep.restore import check_databases
-from finclaw.cli.options import settings_to_look
+from finclaw.cli.commands.restore import check_databases
 from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError

@@ -4,10 +4,9 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Final
 
-from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.attach import LONG, StateClient, attach
 from finclaw.cli.formatting import json_line
-from finclaw.cli.options import settings_to_look
 from finclaw.errors import ConfigError
 from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.web.sessions_view import PruneBody, PrunedView

@@ -1,1 +1,0 @@
-"""Traces of turns of the past, drawn as a tree."""
