@@ -28,9 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from finclaw.finance.instrument import Instrument, ShareType, Status
-from finclaw.finance.instruments.catalogue import write_row
-from finclaw.finance.instruments.keys import drop_legal_suffix, key_of_name
-from finclaw.finance.tick import Kind
+from finclaw.finance.instruments.catalogue import drop_legal_suffix, key_of_name, write_row
+from finclaw.finance.venue import Kind
 
 TABLES = Path(__file__).parent / "instruments"
 TARGET = Path(__file__).parent.parent / "src/finclaw/finance/instruments/data"

@@ -1,4 +1,4 @@
-"""Writes src/finclaw/finance/calendars/sessions.json: days without trading from the `holidays` package, and hours from
+"""Writes src/finclaw/finance/sessions.json: days without trading from the `holidays` package, and hours from
 market_hours.toml.
 
     .venv/bin/python scripts/calendars.py           write the file
@@ -20,7 +20,7 @@ import holidays
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "scripts" / "market_hours.toml"
-FILE = ROOT / "src" / "finclaw" / "finance" / "calendars" / "sessions.json"
+FILE = ROOT / "src" / "finclaw" / "finance" / "sessions.json"
 EXCHANGES = {"KRX": "XKRX", "NYSE": "XNYS"}
 
 NAMES = {

@@ -14,7 +14,7 @@ from finclaw.cli.arguments import add_state_options
 from finclaw.cli.doctor.sources import ask_canaries
 from finclaw.clock import SystemClock
 from finclaw.config.load import load_settings
-from finclaw.finance.live.report import write_report
+from finclaw.finance.live import write_report
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.redaction.redact import redact_for_display
 

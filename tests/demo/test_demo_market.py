@@ -15,8 +15,7 @@ from finclaw.demo.price_curve import demo_price, demo_range, demo_volume
 from finclaw.errors import ToolError
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.market import Market
-from finclaw.finance.tick import tick_size
-from finclaw.finance.venue import VENUES
+from finclaw.finance.venue import VENUES, tick_size
 from finclaw.kernel.port import Clock
 
 LISTINGS = st.sampled_from(DEMO_LISTINGS)

@@ -7,7 +7,7 @@ import pytest
 from tests.finance.desk import Desk
 
 from finclaw.errors import ToolError
-from finclaw.finance.period import days_of
+from finclaw.finance.history import days_of
 from finclaw.kernel.port import Clock
 
 

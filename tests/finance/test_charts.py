@@ -16,11 +16,11 @@ from finclaw.builtins.disclaimers import LINES
 from finclaw.demo.market import DemoMarket
 from finclaw.demo.market_data import DemoMarketData
 from finclaw.finance.calendar import TableCalendar
-from finclaw.finance.charts import draw, words
-from finclaw.finance.charts.chart import Chart, ChartStyle, first_day, join_weeks, load_chart
-from finclaw.finance.charts.words import ChartRequest, read_request, sparkline
+from finclaw.finance.charts import draw
+from finclaw.finance.charts.answer import ChartRequest, read_request
+from finclaw.finance.charts.chart import Chart, ChartStyle, first_day, join_weeks, load_chart, sparkline, title_of
 from finclaw.finance.extension import DEMO_LINES
-from finclaw.finance.period import ChartPeriod
+from finclaw.finance.history import ChartPeriod
 from finclaw.finance.resolve import resolve
 from finclaw.kernel.person import ChartColors
 from finclaw.storage.blobs.image_header import ImageHeader, read_image_header
@@ -73,7 +73,7 @@ async def test_many_candles_are_joined_to_weeks_and_a_short_past_is_said() -> No
     assert len(weeks.bars) < len(days.bars) / 4
     assert (weeks.highest.high, weeks.lowest.low) == (days.highest.high, days.lowest.low)
     assert sum(bar.volume for bar in weeks.bars) == sum(bar.volume for bar in days.bars)
-    assert f"5 years (only from {days.bars[0].day})" in words.title_of(days, "en")
+    assert f"5 years (only from {days.bars[0].day})" in title_of(days, "en")
 
 
 async def test_the_page_gets_the_same_record() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.finance.desk import Desk, scope
 
 from finclaw.errors import InvalidArguments, ToolError
-from finclaw.finance.period import Period
+from finclaw.finance.history import Period
 from finclaw.kernel.port import Clock
 
 

@@ -16,7 +16,7 @@ from finclaw.builtins.disclaimers import LINES
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
-from finclaw.finance.commands.answers import FxRequest, read_fx
+from finclaw.finance.answers import FxRequest, read_fx
 from finclaw.finance.extension import DEMO_LINES
 from finclaw.finance.market import ExtendedPrice
 from finclaw.finance.words import describe_quote

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE, ExtendedPrice, Quote
+from finclaw.finance.output import name_sources
 from finclaw.finance.quote import describe, facts_of
-from finclaw.finance.source_line import name_sources
 
 AT = datetime(2026, 11, 16, 5, 0, tzinfo=UTC)
 SAMSUNG = Instrument(symbol="005930", exchange="KRX", name_en="Samsung", name_ko="삼성전자", currency="KRW")

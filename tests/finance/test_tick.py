@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.finance.tick import Kind, tick_size, to_tick
+from finclaw.finance.venue import Kind, tick_size, to_tick
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.live_gateway import opened
 
 from finclaw.approvals.people import PersonSettings
-from finclaw.finance.watchlist.answers import WatchRequest, read_watch
-from finclaw.finance.watchlist.store import MIGRATIONS, MOST_WATCHED, TooManyWatched, Watchlists
+from finclaw.finance.answers import WatchRequest, read_watch
+from finclaw.finance.watchlist import MIGRATIONS, MOST_WATCHED, TooManyWatched, Watchlists
 from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import Person
 from finclaw.storage.kinds import StoreKind

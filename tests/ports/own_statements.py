@@ -13,11 +13,11 @@ from finclaw.builtins.mcp.pins import Pins
 from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.builtins.memory.notes import NoteStore
 from finclaw.finance.instruments.choices import NameChoices
-from finclaw.finance.market_data.budget import RequestBudget
-from finclaw.finance.market_data.last_prices import LastPrices
+from finclaw.finance.market_data.quotes import LastPrices
+from finclaw.finance.market_data.source import TokenStore
+from finclaw.finance.market_data.source_access import RequestBudget
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.market_data.tokens import TokenStore
-from finclaw.finance.watchlist.store import Watchlists
+from finclaw.finance.watchlist import Watchlists
 from finclaw.kernel.extension import Database, Transaction
 from finclaw.kernel.person import Person
 from finclaw.testing import FakeClock

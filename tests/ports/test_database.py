@@ -20,9 +20,9 @@ from tests.ports.own_statements import (
 
 from finclaw.builtins.mcp import pins
 from finclaw.builtins.memory import notes
+from finclaw.finance import watchlist
 from finclaw.finance.instruments import choices
 from finclaw.finance.sources import registry
-from finclaw.finance.watchlist import store as watchlists
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 RELEASED = {"memory": 3, "mcp": 2}
@@ -72,7 +72,7 @@ async def test_every_statement_of_our_extensions_is_sqlites_and_postgresqls(tmp_
     await use_choices(names)
     market = RecordingDatabase(ExtensionDatabase(tmp_path, "finance", registry.MIGRATIONS, threaded=False))
     await use_market_data(market)
-    watched = RecordingDatabase(ExtensionDatabase(tmp_path, "watchlist", watchlists.MIGRATIONS, threaded=False))
+    watched = RecordingDatabase(ExtensionDatabase(tmp_path, "watchlist", watchlist.MIGRATIONS, threaded=False))
     await use_watchlists(watched)
     recorded = (memory, mcp, names, market, watched)
     seen = {line for each in recorded for line in each.lines}

@@ -37,13 +37,13 @@ from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_ga
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.charts.extension import Charts
-from finclaw.finance.commands.extension import MarketCommands
-from finclaw.finance.context.market_context import MarketContext
-from finclaw.finance.documents.tools import Documents
+from finclaw.finance.commands import MarketCommands
+from finclaw.finance.documents import Documents
 from finclaw.finance.extension import Finance
 from finclaw.finance.market import Market
+from finclaw.finance.market_context import MarketContext
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.watchlist.extension import Watching
+from finclaw.finance.watchlist import Watching
 from finclaw.gateway import Gateway, StopReport, StopRequest, UndoneTurn
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.chunk import Model
@@ -57,9 +57,9 @@ from finclaw.kernel.turn_options import TurnOptions
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 if TYPE_CHECKING:
-    from finclaw.finance.commands.answers import CommandMarket
+    from finclaw.finance.answers import CommandMarket
     from finclaw.finance.instruments.choices import InstrumentChoices
-    from finclaw.finance.market_data.live_market import LiveMarket
+    from finclaw.finance.market_data.chain import LiveMarket
 
 
 class BuiltinServices(Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ def builtin_extensions(
         return _market_data(finance.market)[1]
 
     def desk() -> "CommandMarket":
-        from finclaw.finance.commands.answers import CommandMarket  # noqa: PLC0415  `cold_cpu`: with the first command
+        from finclaw.finance.answers import CommandMarket  # noqa: PLC0415  `cold_cpu`: with the first command
 
         return CommandMarket(
             market=finance.market,

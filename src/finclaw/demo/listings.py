@@ -5,7 +5,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.tick import Kind
+from finclaw.finance.venue import Kind
 
 
 class Listing(Struct, frozen=True):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from finclaw.demo.listings import Listing
-from finclaw.finance.tick import to_tick
+from finclaw.finance.venue import to_tick
 from finclaw.kernel.calendar import Session
 
 _WAVES = (

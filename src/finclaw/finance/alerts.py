@@ -13,7 +13,7 @@ from finclaw.finance.market import Market, Quote
 from finclaw.finance.output import USER, identity, minute, plain_fact, price_fact, record
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import resolve
-from finclaw.finance.tick import tick_size
+from finclaw.finance.venue import tick_size
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool

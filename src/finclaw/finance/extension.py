@@ -6,16 +6,15 @@ from msgspec import structs
 
 from finclaw.errors import ExtensionError
 from finclaw.finance.alerts import Alerts
-from finclaw.finance.calendars.tables import judge_expiry
-from finclaw.finance.compare import compare_tool
+from finclaw.finance.calendar import judge_expiry
 from finclaw.finance.convert import convert_tool
-from finclaw.finance.history import history_tool
+from finclaw.finance.history import compare_tool, history_tool
 from finclaw.finance.hours import calendar_tool, hours_tool
-from finclaw.finance.last_quotes import LastQuotes
 from finclaw.finance.market import DEMO_SOURCE, Market
+from finclaw.finance.market_context import LastQuotes
+from finclaw.finance.output import PRICE_FIELDS, name_sources
 from finclaw.finance.portfolio import portfolio_tool
 from finclaw.finance.quote import quote_tool
-from finclaw.finance.source_line import PRICE_FIELDS, name_sources
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from finclaw.finance.tick import Kind
+from finclaw.finance.venue import Kind
 
 ShareType = Literal["", "preferred", "adr", "etn", "reit", "fund", "unit", "warrant", "right", "other"]
 Status = Literal["listed", "unconfirmed", "delisted", "renamed"]

@@ -4,14 +4,20 @@ A record is a run of `key: value` lines; a blank line ends it. A moment is a fac
 unit "unix", for opening hours and holidays are figures that must not be invented either.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Final
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.venue import VENUES
+from finclaw.finance.market import DEMO_SOURCE
+from finclaw.finance.venue import KRX, VENUES
 from finclaw.kernel.calendar import Opening
 from finclaw.kernel.fact import Fact
+from finclaw.kernel.person import reader_zone
+from finclaw.text import Language, language_of
+from finclaw.tools.last_line import with_last_line
 
 UNIX = "unix"
 USER = "user"
@@ -75,3 +81,63 @@ def money(value: Decimal, currency: str) -> Decimal:
 def moment_fact(subject: str, field: str, moment: datetime, as_of: datetime, source: str) -> Fact:
     seconds = Decimal(int(moment.timestamp()))
     return Fact(subject=subject, field=field, value=seconds, unit=UNIX, as_of=as_of, source=source)
+
+
+# fmt: off
+PRICE_FIELDS: Final = frozenset({
+    "price", "close", "rate", "result", "end", "price_in", "after_market_price", "pre_market_price",
+})
+# fmt: on
+"""Fields of facts that somebody outside has said, and that age."""
+_MOST: Final = 4
+_KOREAN: Final = (
+    ("unconfirmed", "미확인"),
+    ("stale", "이전 시세"),
+    ("change since", "등락 기준 시각"),
+    ("fixing of", "고시일"),
+)
+_EXTENDED: Final[dict[Language, dict[str, str]]] = {
+    "en": {"pre": "pre-market", "after": "after-market"},
+    "ko": {"pre": "프리마켓", "after": "애프터마켓"},
+}
+"""Prices before and after the session have a time of their own: that of the close must not seem as late as theirs."""
+_DELAYED: Final = re.compile(r"delayed (\d+) min")
+_TIME: Final = re.compile(r"\d{1,2}:\d{2}")
+
+
+def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: bool = False) -> str:
+    """The reply with its source line, in the reply's language; unchanged where it names its sources and a time."""
+    latest: dict[tuple[str, str], datetime] = {}
+    for fact in facts:
+        if fact.field in PRICE_FIELDS and fact.source not in (USER, DEMO_SOURCE):
+            said = (fact.source, fact.phase if fact.phase in _EXTENDED["en"] else "")
+            latest[said] = max(fact.as_of, latest.get(said, fact.as_of))
+    if not latest:
+        return reply
+    language = language_of(reply if any(map(str.isalpha, reply)) else question)
+    if _TIME.search(reply) and all(translate_source(source, language) in reply for source, _ in latest):
+        return reply
+    told: list[str] = []
+    for (source, phase), as_of in list(latest.items())[:_MOST]:
+        parts = (translate_source(source, language), _EXTENDED[language].get(phase), _write_moment(as_of, language))
+        told.append(", ".join(filter(None, parts)))
+    heading = {"en": "Source", "ko": "출처"}[language]
+    return with_last_line(reply, f"({heading}: {'; '.join(told)})", begun=begun)
+
+
+def translate_source(source: str, language: Language) -> str:
+    """A source's label in the language of the reply; its name stays."""
+    if language == "en":
+        return source
+    source = _DELAYED.sub(r"\1분 지연", source)
+    for english, korean in _KOREAN:
+        source = source.replace(english, korean)
+    return source
+
+
+def _write_moment(as_of: datetime, language: Language) -> str:
+    if language == "en":
+        return f"{as_of.astimezone(reader_zone() or UTC):%Y-%m-%d %H:%M %Z}"
+    at = as_of.astimezone(reader_zone() or KRX.tz)
+    zone = "한국 시각" if at.tzname() == "KST" else at.tzname()
+    return f"{at.month}월 {at.day}일 {at:%H:%M} {zone} 기준"

@@ -9,15 +9,14 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from typing import Final
 
+from finclaw.finance.history import ChartPeriod, Period, session_day
 from finclaw.finance.hours import VenueHours
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE, ExtendedPrice, Phase, Quote, percent
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataUnsupported
 from finclaw.finance.market_data.port import NewsItem
-from finclaw.finance.output import CALENDAR_SOURCE
-from finclaw.finance.period import ChartPeriod, Period, session_day
+from finclaw.finance.output import CALENDAR_SOURCE, translate_source
 from finclaw.finance.quote import QuoteBatch
-from finclaw.finance.source_line import translate_source
 from finclaw.finance.venue import KRX, VENUES, Venue
 from finclaw.kernel.calendar import ClosedReason, Holiday
 from finclaw.kernel.fact import Fact

@@ -18,8 +18,7 @@ import holidays
 import pytest
 
 from finclaw.errors import ToolError
-from finclaw.finance.calendar import TableCalendar
-from finclaw.finance.calendars.tables import read_tables
+from finclaw.finance.calendar import TableCalendar, read_tables
 from finclaw.kernel.calendar import Session
 
 ROOT = Path(__file__).parents[3]

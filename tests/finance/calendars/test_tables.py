@@ -8,7 +8,7 @@ from tests.finance.desk import Desk
 
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
-from finclaw.finance.calendars.tables import judge_expiry
+from finclaw.finance.calendar import judge_expiry
 from finclaw.testing import FakeClock
 
 

@@ -22,11 +22,10 @@ from finclaw.extensions.loading import as_builtin
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.finance.calendar import TableCalendar
-from finclaw.finance.context.market_context import MarketContext, MarketSession
 from finclaw.finance.instruments.added import KnownInstruments
-from finclaw.finance.last_quotes import LastQuotes
 from finclaw.finance.market import Market
-from finclaw.finance.market_data.live_market import LiveMarket
+from finclaw.finance.market_context import LastQuotes, MarketContext, MarketSession
+from finclaw.finance.market_data.chain import LiveMarket
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.sources.registry import MIGRATIONS, open_market_data
 from finclaw.kernel.context import Context

@@ -11,8 +11,7 @@ from tests.machine import is_quick
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.added import AddedInstruments
-from finclaw.finance.instruments.catalogue import Catalogue, read_row, write_row
-from finclaw.finance.instruments.keys import is_plain_name
+from finclaw.finance.instruments.catalogue import Catalogue, is_plain_name, read_row, write_row
 from finclaw.finance.instruments.refresh import (
     AMERICA,
     KOREA,

@@ -4,7 +4,7 @@ import pytest
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import Vendor, is_krx_code, own_symbol, vendor_symbol
-from finclaw.finance.tick import Kind
+from finclaw.finance.venue import Kind
 
 
 def _record(symbol: str, exchange: str, market: str = "", kind: Kind = "stock") -> Instrument:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.finance.sources.vendors import NOW
 
-from finclaw.finance.market_data.budget import BUDGET_TABLE, RequestBudget
 from finclaw.finance.market_data.errors import DataRateLimited
 from finclaw.finance.market_data.port import Purpose
+from finclaw.finance.market_data.source_access import BUDGET_TABLE, RequestBudget
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock
@@ -21,7 +21,7 @@ NAVER = SOURCES["naver"]
 _TAKES_AND_DIES = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from finclaw.finance.market_data.budget import BUDGET_TABLE, RequestBudget
+from finclaw.finance.market_data.source_access import BUDGET_TABLE, RequestBudget
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock

@@ -14,8 +14,7 @@ from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.clock import SystemClock
 from finclaw.errors import ConfigError, SessionError
-from finclaw.finance.watchlist.extension import Watching
-from finclaw.finance.watchlist.store import MIGRATIONS, Watchlists
+from finclaw.finance.watchlist import MIGRATIONS, Watching, Watchlists
 from finclaw.gateway import PersonRecord
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.person import ContactHistory, Person

@@ -27,9 +27,9 @@ from finclaw.cli.archive import BadArchive, Manifest, open_archive, sync_directo
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.config.load import state_directory
 from finclaw.errors import ConfigError, StateBusy
+from finclaw.finance import watchlist
 from finclaw.finance.instruments import choices
 from finclaw.finance.sources import registry as sources
-from finclaw.finance.watchlist import store as watchlist
 from finclaw.private_files import make_private_directory, write_private_file
 from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.sqlite.database import DATABASE

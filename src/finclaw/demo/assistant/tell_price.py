@@ -93,7 +93,7 @@ def tell_chart(language: Language, call: ToolCall, result: ToolResult, clause: C
     points = [fact.value for fact in result.facts if fact.field == "chart_point"]
     if not points:
         return told
-    from finclaw.finance.charts.words import sparkline  # noqa: PLC0415  `cold_cpu`: for charts alone
+    from finclaw.finance.charts.chart import sparkline  # noqa: PLC0415  `cold_cpu`: for charts alone
 
     return f"{told}\n`{sparkline(points)}`"
 

@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE
-from finclaw.finance.output import CALENDAR_SOURCE
-from finclaw.finance.source_line import translate_source
+from finclaw.finance.output import CALENDAR_SOURCE, translate_source
 from finclaw.finance.venue import VENUES, Venue
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import reader_zone

@@ -2,19 +2,28 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from finclaw.errors import ToolError
-from finclaw.finance.charts import draw, words
-from finclaw.finance.charts.chart import Chart, load_chart
+from finclaw.finance.charts import draw
+from finclaw.finance.charts.chart import (
+    PERIODS,
+    SPARKLINE_WIDTH,
+    Chart,
+    ChartStyle,
+    alt_text_of,
+    caption_of,
+    load_chart,
+    sparkline,
+)
+from finclaw.finance.history import ChartPeriod
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.name_question import Settle, ask_which, find_instruments
 from finclaw.finance.output import identity, minute, record
-from finclaw.finance.period import ChartPeriod
-from finclaw.finance.resolve import resolve
+from finclaw.finance.resolve import Settle, ask_which, find_instruments, resolve
+from finclaw.finance.words import PERIOD_NAMES
 from finclaw.kernel.envelope import ActionButton, Capabilities, NewFile
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply, CommandScope, ToolOutput
@@ -27,6 +36,47 @@ _NO_DATA: Final[dict[Language, str]] = {
 }
 
 
+class ChartRequest(NamedTuple):
+    """A line behind `/chart`, read: the words for the instrument, the period and the style."""
+
+    words: str
+    period: ChartPeriod = "6M"
+    style: ChartStyle = "line"
+
+
+_PERIOD_WORDS: Final[dict[str, ChartPeriod]] = {
+    **{each.casefold(): each for each in PERIODS},
+    **{PERIOD_NAMES[each]["ko"]: each for each in PERIODS},
+    "하루": "1D",
+    "한달": "1M",
+    "12m": "1Y",
+}
+_STYLE_WORDS: Final[dict[str, ChartStyle]] = {
+    "line": "line",
+    "선": "line",
+    "라인": "line",
+    "candle": "candle",
+    "candles": "candle",
+    "캔들": "candle",
+    "봉": "candle",
+}
+
+
+def read_request(args: Sequence[str]) -> ChartRequest:
+    """Period and style stand behind the name, in any order; what is neither is part of the name."""
+    words, period, style = list(args), ChartRequest("").period, ChartRequest("").style
+    while len(words) > 1:
+        last = words[-1].casefold()
+        if last in _PERIOD_WORDS:
+            period = _PERIOD_WORDS[last]
+        elif last in _STYLE_WORDS:
+            style = _STYLE_WORDS[last]
+        else:
+            break
+        words.pop()
+    return ChartRequest(" ".join(words), period, style)
+
+
 class ChartAnswers:
     """Charts of one market, for people and models."""
 
@@ -37,16 +87,16 @@ class ChartAnswers:
         self._prefix = prefix
 
     async def answer_tool(
-        self, wanted: words.ChartRequest, language: Language, person: Person, channel: Capabilities
+        self, wanted: ChartRequest, language: Language, person: Person, channel: Capabilities
     ) -> ToolOutput:
         """Raises ToolError for a name that is not certain, and where there are no prices."""
         drawn = await self._load(resolve(self._market, wanted.words), wanted, person)
         files = await self._draw(drawn, language, channel)
-        points = () if files else drawn.point_facts(words.SPARKLINE_WIDTH)
+        points = () if files else drawn.point_facts(SPARKLINE_WIDTH)
         return ToolOutput(_describe(drawn, has_picture=bool(files)), (*drawn.facts(), *points), files=files)
 
     async def answer_command(self, args: Sequence[str], scope: CommandScope, channel: Capabilities) -> CommandReply:
-        wanted = words.read_request(args)
+        wanted = read_request(args)
         language = scope.language
         try:
             found = await find_instruments(self._market, self._settle, wanted.words, scope.person, language)
@@ -57,12 +107,12 @@ class ChartAnswers:
             options = f"{wanted.period} {wanted.style}"
             return ask_which(error, wanted.words, language, lambda symbol: f"{self._prefix}chart {symbol} {options}")
         files = await self._draw(drawn, language, channel)
-        caption = words.caption_of(drawn, language)
-        text = caption if files else f"{caption}\n`{words.sparkline([bar.close for bar in drawn.bars])}`"
+        caption = caption_of(drawn, language)
+        text = caption if files else f"{caption}\n`{sparkline([bar.close for bar in drawn.bars])}`"
         buttons = self._period_buttons(drawn) if channel.buttons is not None else ()
         return CommandReply(text, kind="reply", facts=drawn.facts(), files=files, actions=buttons)
 
-    async def _load(self, instrument: Instrument, wanted: words.ChartRequest, person: Person) -> Chart:
+    async def _load(self, instrument: Instrument, wanted: ChartRequest, person: Person) -> Chart:
         now = self._market.now()
         return await load_chart(self._data, instrument, wanted.period, wanted.style, person.colors, now)
 
@@ -73,7 +123,7 @@ class ChartAnswers:
             return ()
         png = await asyncio.to_thread(draw.draw_png, chart, language)
         name = f"{chart.instrument.symbol}-{chart.period}.png".replace("/", "-")
-        return (NewFile(data=png, name=name, mime="image/png", alt=words.alt_text_of(chart, language)),)
+        return (NewFile(data=png, name=name, mime="image/png", alt=alt_text_of(chart, language)),)
 
     def _period_buttons(self, chart: Chart) -> tuple[ActionButton, ...]:
         symbol, style = chart.instrument.symbol, chart.style
@@ -98,6 +148,6 @@ def _describe(chart: Chart, *, has_picture: bool) -> str:
         "low": chart.lowest.low,
         "source": chart.source,
         "chart": told,
-        "sparkline": None if has_picture else words.sparkline([bar.close for bar in chart.bars]),
+        "sparkline": None if has_picture else sparkline([bar.close for bar in chart.bars]),
     }
     return record(lines)

@@ -1,6 +1,6 @@
 """A chart as data: the bars of one instrument over a period, and what the price did in it.
 
-The picture, the words and the page are made from the same record, so that they cannot differ.
+The picture and the texts in, beside and in place of it are made from the same record, so that they cannot differ.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,24 @@ from typing import Final, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
+from finclaw.finance.history import ChartPeriod, Period, days_of, session_day
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE, Bar, percent
 from finclaw.finance.market_data.errors import DataEmpty, DataError
 from finclaw.finance.market_data.port import Adjustment, BarRange, MarketData
 from finclaw.finance.output import plain_fact, price_fact
-from finclaw.finance.period import ChartPeriod, Period, days_of
 from finclaw.finance.venue import VENUES
+from finclaw.finance.words import (
+    PERIOD_NAMES,
+    describe_change,
+    name_of,
+    write_percent_move,
+    write_price,
+    write_provenance,
+)
 from finclaw.kernel.fact import Fact
-from finclaw.kernel.person import ChartColors
+from finclaw.kernel.person import ChartColors, reader_zone
+from finclaw.text import Language
 
 T = TypeVar("T")
 ChartStyle = Literal["line", "candle"]
@@ -174,3 +183,113 @@ def join_weeks(bars: Sequence[Bar]) -> tuple[Bar, ...]:
         )
         for week in weeks
     )
+
+
+_ADJUSTMENTS: Final[dict[Language, dict[Adjustment, str]]] = {
+    "en": {
+        "none": "not adjusted",
+        "split": "adjusted for splits",
+        "split+dividend": "adjusted for splits and dividends",
+    },
+    "ko": {"none": "수정하지 않은 주가", "split": "액면분할 반영", "split+dividend": "액면분할·배당 반영"},
+}
+_LABELS: Final[dict[Language, dict[str, str]]] = {
+    "en": {
+        "since": "{move} since {day}",
+        "only": " (only from {0})",
+        "high": "High {0}",
+        "low": "Low {0}",
+        "stale": "not up to date",
+        "demo": "DEMO: simulated prices",
+        "alt": "{style} of {name} ({symbol}), {first} to {last}: from {start} to {end}, {move}. {high}, {low}.",
+        "line": "Line chart",
+        "candle": "Candlestick chart",
+    },
+    "ko": {
+        "since": "{day} 대비 {move}",
+        "only": " ({0} 이후만)",
+        "high": "최고 {0}",
+        "low": "최저 {0}",
+        "stale": "최신 아님",
+        "demo": "DEMO: 모의 가격",
+        "alt": "{name} ({symbol}) {style}, {first}~{last}: {start}에서 {end}까지, {move}. {high}, {low}.",
+        "line": "선 차트",
+        "candle": "캔들 차트",
+    },
+}
+
+# ── in and beside the picture ───────────────────────────────────────────────────────────────────────────────
+
+
+def title_of(chart: Chart, language: Language) -> str:
+    return f"{name_of(chart.instrument, language)} ({chart.instrument.symbol}) · {period_of(chart, language)}"
+
+
+def period_of(chart: Chart, language: Language) -> str:
+    """With the first day where the source does not reach back as far as was asked."""
+    since = _LABELS[language]["only"].format(chart.bars[0].day) if chart.is_short else ""
+    return f"{PERIOD_NAMES[chart.period][language]}{since}"
+
+
+def headline_of(chart: Chart, language: Language) -> str:
+    move = write_percent_move(chart.change_percent, language)
+    since = _LABELS[language]["since"].format(move=move, day=session_day(chart.instrument, chart.base_at))
+    return f"{write_price(chart.instrument, chart.end, language)}   {since}"
+
+
+def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
+    labels = _LABELS[language]
+    return labels["high"].format(f"{chart.highest.high:,}"), labels["low"].format(f"{chart.lowest.low:,}")
+
+
+def source_of(chart: Chart, language: Language) -> str:
+    end = next(fact for fact in chart.facts() if fact.field == "end")
+    return " · ".join((write_provenance(chart.instrument, end, reader_zone(), language), *_notes(chart, language)))
+
+
+def _notes(chart: Chart, language: Language) -> tuple[str, ...]:
+    is_share = chart.instrument.kind in ("stock", "etf")
+    adjusted = _ADJUSTMENTS[language][chart.adjustment] if is_share else ""
+    stale = _LABELS[language]["stale"] if chart.stale else ""
+    return tuple(filter(None, (adjusted, stale)))
+
+
+def watermark_of(language: Language) -> str:
+    return _LABELS[language]["demo"]
+
+
+def caption_of(chart: Chart, language: Language) -> str:
+    """Markdown, with every figure that is a fact of the chart."""
+    facts = {fact.field: fact for fact in chart.facts()}
+    period, notes = period_of(chart, language), _notes(chart, language)
+    return describe_change(chart.instrument, facts, period, reader_zone(), language, notes)
+
+
+def alt_text_of(chart: Chart, language: Language) -> str:
+    high, low = extremes_of(chart, language)
+    labels = _LABELS[language]
+    return labels["alt"].format(
+        style=labels[chart.style],
+        name=name_of(chart.instrument, language),
+        symbol=chart.instrument.symbol,
+        first=chart.bars[0].day,
+        last=chart.bars[-1].day,
+        start=write_price(chart.instrument, chart.base, language),
+        end=write_price(chart.instrument, chart.end, language),
+        move=write_percent_move(chart.change_percent, language),
+        high=high,
+        low=low.lower(),
+    )
+
+
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+SPARKLINE_WIDTH: Final = 24
+
+
+def sparkline(closes: Sequence[Decimal], width: int = SPARKLINE_WIDTH) -> str:
+    """The shape of a price in one line of characters, for where no picture can be shown."""
+    shown = thin_out(closes, width)
+    low, high = min(shown), max(shown)
+    if low == high:
+        return _LEVELS[3] * len(shown)
+    return "".join(_LEVELS[min(7, int((each - low) * 8 / (high - low)))] for each in shown)

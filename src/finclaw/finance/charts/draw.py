@@ -13,8 +13,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from finclaw.finance.charts import words
-from finclaw.finance.charts.chart import Chart
+from finclaw.finance.charts.chart import Chart, extremes_of, headline_of, source_of, title_of, watermark_of
 from finclaw.finance.market import Bar
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.person import ChartColors
@@ -100,7 +99,7 @@ def build_figure(chart: Chart, language: Language, font: str | None) -> "Figure"
         _draw_volume(figure.add_subplot(grid[4], sharex=prices), chart)
     (_draw_candles if chart.style == "candle" else _draw_line)(prices, chart)
     _mark_base(prices, chart)
-    _mark_extremes(prices, chart, words.extremes_of(chart, language), fonts)
+    _mark_extremes(prices, chart, extremes_of(chart, language), fonts)
     for axes in figure.axes:
         _style_axes(axes, ticks=6 if axes is prices else 2)
     _label_times(figure.axes[-1], chart)
@@ -228,10 +227,10 @@ def _time_label(chart: Chart, bar: Bar) -> str:
 
 def _write(figure: Any, chart: Chart, language: Language, fonts: Sequence[str]) -> None:
     plain: dict[str, Any] = {"family": list(fonts), "parse_math": False}  # a dollar sign in a name is one
-    figure.text(0.05, 0.925, words.title_of(chart, language), fontsize=17, color=_INK, fontweight="bold", **plain)
-    headline = words.headline_of(chart, language)
+    figure.text(0.05, 0.925, title_of(chart, language), fontsize=17, color=_INK, fontweight="bold", **plain)
+    headline = headline_of(chart, language)
     figure.text(0.05, 0.865, headline, fontsize=13, color=_trend_color(chart), **plain)
-    figure.text(0.05, 0.035, words.source_of(chart, language), fontsize=9, color=_PALE, **plain)
+    figure.text(0.05, 0.035, source_of(chart, language), fontsize=9, color=_PALE, **plain)
     if chart.is_demo:
         style: dict[str, Any] = {"fontsize": 40, "alpha": 0.13, "rotation": 20, "ha": "center", "va": "center"}
-        figure.text(0.48, 0.5, words.watermark_of(language), color=_INK, fontweight="bold", **plain, **style)
+        figure.text(0.48, 0.5, watermark_of(language), color=_INK, fontweight="bold", **plain, **style)

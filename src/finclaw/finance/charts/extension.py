@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from finclaw.finance.commands.extension import FinanceCommand
+from finclaw.finance.commands import FinanceCommand
+from finclaw.finance.history import ChartPeriod
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.name_question import Settle
-from finclaw.finance.period import ChartPeriod
 from finclaw.finance.quote import SymbolName
+from finclaw.finance.resolve import Settle
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.person import Person
@@ -77,7 +77,7 @@ class Charts:
     def _make_tool(self) -> Tool:
         @tool("market__chart", _DESCRIPTION, group="finance", timeout=60.0)
         async def chart(args: ChartArguments, scope: ToolScope) -> ToolOutput:
-            from finclaw.finance.charts.words import ChartRequest  # noqa: PLC0415  `cold_cpu`: what draws
+            from finclaw.finance.charts.answer import ChartRequest  # noqa: PLC0415  `cold_cpu`: what draws
 
             wanted = ChartRequest(args.symbol, args.period, args.style)
             person, channel = self._person(scope.person), self._channel(scope.channel)

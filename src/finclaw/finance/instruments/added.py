@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from finclaw.errors import ConfigError
 from finclaw.finance.instrument import Ambiguous, Instrument, ShareType, Status, Unknown
-from finclaw.finance.instruments.catalogue import Catalogue, read_row, read_shipped, write_row
-from finclaw.finance.instruments.keys import is_plain_name
+from finclaw.finance.instruments.catalogue import Catalogue, is_plain_name, read_row, read_shipped, write_row
 from finclaw.finance.instruments.vendor_symbols import is_krx_code
-from finclaw.finance.tick import Kind
+from finclaw.finance.venue import Kind
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.scope import ToolCallContext
 from finclaw.private_files import close_to_others, make_private_directory, write_private_file

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from finclaw.errors import ToolDenied, ToolError
 from finclaw.finance.instrument import Ambiguous, Instrument, InstrumentIndex, unique_symbol
-from finclaw.finance.instruments.keys import key_of_name, spellings
+from finclaw.finance.instruments.catalogue import key_of_name, spellings
 from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import Database, ExtensionApi
 from finclaw.kernel.message import ToolResult

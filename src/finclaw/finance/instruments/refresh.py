@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct, structs
 
 from finclaw.errors import ToolError
-from finclaw.finance.archive import read_archived_file
 from finclaw.finance.instrument import Instrument, ShareType
-from finclaw.finance.instruments.catalogue import Catalogue, write_row
-from finclaw.finance.instruments.keys import drop_legal_suffix, is_plain_name
+from finclaw.finance.instruments.catalogue import Catalogue, drop_legal_suffix, is_plain_name, write_row
 from finclaw.finance.instruments.vendor_symbols import is_krx_code
-from finclaw.finance.tick import Kind
+from finclaw.finance.sources.feeds import read_archived_file
+from finclaw.finance.venue import Kind
 from finclaw.kernel.fetch import Fetcher, FetchLimits, FetchRequest
 
 _KIS = "https://new.real.download.dws.co.kr/common/master"

@@ -2,25 +2,25 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Literal, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import Quote
-from finclaw.finance.market_data.bars import read_bars
-from finclaw.finance.market_data.documents import read_earnings, read_filings, read_news, read_profile
+from finclaw.finance.instrument import Instrument, InstrumentIndex
+from finclaw.finance.market import Bar, Closes, Quote
 from finclaw.finance.market_data.errors import (
     AllSourcesFailed,
+    DataEmpty,
     DataError,
     DataImplausible,
     DataNotFound,
+    name_failures,
 )
-from finclaw.finance.market_data.fixing import read_fixing
-from finclaw.finance.market_data.last_prices import LastPrices
 from finclaw.finance.market_data.port import (
     BarRange,
     BarSeries,
@@ -28,11 +28,23 @@ from finclaw.finance.market_data.port import (
     EarningsDate,
     ExchangeRate,
     Filing,
+    MarketData,
     NewsItem,
     Purpose,
 )
-from finclaw.finance.market_data.quotes import QuoteReader
+from finclaw.finance.market_data.quotes import LastPrices, QuoteReader
+from finclaw.finance.market_data.readers import (
+    read_bars,
+    read_earnings,
+    read_filings,
+    read_fixing,
+    read_news,
+    read_profile,
+)
 from finclaw.finance.market_data.source_access import SourceAccess
+from finclaw.finance.venue import VENUES
+from finclaw.kernel.calendar import Calendar
+from finclaw.kernel.port import Clock
 
 T = TypeVar("T")
 
@@ -253,9 +265,75 @@ def _fresh_for(quote: Quote, now: datetime) -> timedelta:
 
 
 def _name_causes(error: DataError) -> tuple[str, ...]:
-    causes = error.causes if isinstance(error, AllSourcesFailed) else (error,)
-    return tuple(f"{each.source} {each.kind}" for each in causes)
+    return name_failures(error.causes if isinstance(error, AllSourcesFailed) else (error,))
 
 
 def _not_found(symbol: str) -> DataNotFound:
     return DataNotFound(f"There is no instrument {symbol!r} in our records. Ask for another one.")
+
+
+LIVE_SOURCE: Final = "live market data"
+"""The name of what was put together from several sources, or from our own calendar."""
+_LOOK_BACK: Final = timedelta(days=20)
+
+
+class LiveMarket:
+    """Prices of real sources. Whoever opened the market data closes it."""
+
+    def __init__(self, data: MarketData, instruments: InstrumentIndex, calendar: Calendar, clock: Clock) -> None:
+        self.data = data
+        self._instruments = instruments
+        self._calendar = calendar
+        self._clock = clock
+
+    @property
+    def source(self) -> str:
+        return LIVE_SOURCE
+
+    @property
+    def instruments(self) -> InstrumentIndex:
+        return self._instruments
+
+    def now(self) -> datetime:
+        return self._clock.now().astimezone(UTC)
+
+    async def quote(self, symbol: str) -> Quote:
+        answer = (await self.data.quotes([symbol]))[symbol]
+        if isinstance(answer, DataError):
+            raise answer
+        return answer
+
+    async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
+        series = await self._bars(symbol, day - _LOOK_BACK, day - timedelta(days=1))
+        return series.bars[-1].ends, series.bars[-1].close
+
+    async def closes(self, symbol: str, since: date) -> Closes:
+        series = await self._bars(symbol, since, self._today(symbol))
+        return Closes(tuple((bar.ends, bar.close) for bar in series.bars), label_series(series))
+
+    async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
+        past = list(islice(self._calendar.sessions_before(self._exchange(symbol), self.now()), sessions))
+        series = await self._bars(symbol, past[-1].day, self._today(symbol))
+        return series.bars[-sessions:]
+
+    async def intraday(self, symbol: str, minutes: int) -> tuple[Bar, ...]:
+        session = next(self._calendar.sessions_before(self._exchange(symbol), self.now()))
+        series = await self.data.bars(symbol, BarRange(first=session.day, last=session.day, minutes=minutes))
+        return series.bars
+
+    async def _bars(self, symbol: str, first: date, last: date) -> BarSeries:
+        if last < first:
+            raise DataEmpty(f"There is no price of {symbol} before {first}. Say so and give no figure.")
+        return await self.data.bars(symbol, BarRange(first=first, last=last))
+
+    def _today(self, symbol: str) -> date:
+        return self.now().astimezone(VENUES[self._exchange(symbol)].tz).date()
+
+    def _exchange(self, symbol: str) -> str:
+        found = self._instruments.get(symbol)
+        return found.exchange if found else "NYSE"  # the port refuses what the records lack
+
+
+def label_series(series: BarSeries) -> str:
+    """The source of a series, with what its reader must know: that it is old."""
+    return f"{series.source} (stale)" if series.stale else series.source

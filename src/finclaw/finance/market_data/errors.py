@@ -4,7 +4,7 @@ Only `DataNotFound` is final: our own records lack the instrument. All others ar
 the chain is asked. The message is for people and the model; code reads the class.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -99,6 +99,11 @@ class AllSourcesFailed(DataError):
         self.suggestion = told
         waits = [each.retry_at for each in causes if each.retry_at is not None]
         self.retry_at = min(waits) if waits and len(waits) == len(causes) else None
+
+
+def name_failures(causes: Iterable[DataError]) -> tuple[str, ...]:
+    """The sources that were passed over, each with what it did instead of answering."""
+    return tuple(f"{each.source} {each.kind}" for each in causes)
 
 
 @contextmanager

@@ -10,13 +10,12 @@ from msgspec import Struct
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.bars import merge_bars
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, read_epoch, read_number, read_time
+from finclaw.finance.sources.reading import Number, merge_bars, read_epoch, read_number, read_time
 
 _DAY: Final = 86_400
 _QUARTER: Final = 900

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field, json
 
-from finclaw.finance.archive import read_archived_file
 from finclaw.finance.instrument import Instrument, key_of
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
@@ -26,8 +25,7 @@ from finclaw.finance.market_data.errors import (
 from finclaw.finance.market_data.port import Filing
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import FeedEntry, clean_line, parse_feed
-from finclaw.finance.sources.xml_elements import iterate_elements
+from finclaw.finance.sources.feeds import FeedEntry, clean_line, iterate_elements, parse_feed, read_archived_file
 from finclaw.redaction import Secret, hide_and_cut
 
 _SEOUL: Final = "Asia/Seoul"

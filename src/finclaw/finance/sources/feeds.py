@@ -1,20 +1,27 @@
-"""Feeds of headlines, RSS and Atom, read strictly: a title, a link and a time, and nothing of the text behind them.
+"""Vendors' archives, XML and feeds, read within limits, without document types and in encodings that hide nothing.
 
-A feed is a stranger's document. One that declares a document type is refused, because entities of it can grow without
-bound, and so is a link that is no web address.
+Of a feed, RSS or Atom, a title, a link and a time are read, and nothing of the text after them. A feed is untrusted:
+one that declares a document type is refused, because its entities can grow without bound, and so is a link that is no
+web address.
 """
 
+import codecs
 import html
+import io
 import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 from xml.etree import ElementTree as ET
+from xml.parsers import expat
 
 from msgspec import Struct
 
-from finclaw.finance.sources.xml_elements import CHUNK, iterate_elements
+from finclaw.finance.market_data.errors import DataMalformed
 
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
 _DC: Final = "{http://purl.org/dc/elements/1.1/}"
@@ -86,3 +93,105 @@ def _read_time(text: str) -> datetime | None:
         return moment.astimezone(UTC) if moment.tzinfo is not None else None
     except (ValueError, IndexError, OverflowError):
         return None
+
+
+CHUNK: Final = 65_536
+_DECLARED: Final = re.compile(r"""\s{0,9}<\?xml[^<>]{0,100}\sencoding\s{0,9}=\s{0,9}["']([^"'<>]{0,40})["']""")
+_ENCODINGS: Final = {"utf-8": "utf-8", "us-ascii": "utf-8", "iso-8859-1": "iso-8859-1"}
+"""EDGAR declares ISO-8859-1. In any other encoding a document type could hide from the check."""
+_DEEPEST: Final = 50
+
+
+def iterate_elements(
+    chunks: Iterable[bytes], wanted: Mapping[str, str], source: str, most: int
+) -> Iterator[ET.Element]:
+    """Yield the elements that are wanted in a document with this root, by the root's tag. All others are forgotten.
+
+    Raises DataMalformed for another root, more than `most` elements in all, and for what cannot be parsed.
+    """
+    prolog = _parser_without_document_type(source)
+    parser: ET.XMLPullParser[ET.Element] = ET.XMLPullParser(("start", "end"))
+    open_elements: list[ET.Element] = []
+    tag: str | None = None
+    inside = count = 0
+    try:
+        for text in _decode(chunks, source):
+            if tag is None:
+                prolog.Parse(text)
+            parser.feed(text)
+            for event, element in cast("Iterator[tuple[str, ET.Element]]", parser.read_events()):
+                if event == "start":
+                    open_elements.append(element)
+                    count += 1
+                    tag = wanted.get(element.tag) if count == 1 else tag
+                    if tag is None or count > most or len(open_elements) > _DEEPEST:
+                        raise DataMalformed(f"{source} answered another document than expected", source=source)
+                    if not inside and element.tag == tag:
+                        inside = len(open_elements)
+                    continue
+                if inside == len(open_elements):
+                    yield element
+                    inside = 0
+                open_elements.pop()
+                if not inside and open_elements:
+                    open_elements[-1].clear()
+        parser.close()
+    except (ET.ParseError, expat.ExpatError, ValueError) as error:
+        raise DataMalformed(f"{source} answered a document that cannot be parsed: {error}", source=source) from error
+
+
+def _parser_without_document_type(source: str) -> expat.XMLParserType:
+    """A parser for the text up to the root element: no document type can stand behind that."""
+
+    def refuse(*_: object) -> None:
+        raise DataMalformed(f"{source} answered a page or a document type, not a feed", source=source)
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    return parser
+
+
+def _decode(chunks: Iterable[bytes], source: str) -> Iterator[str]:
+    """The text, whose declared encoding the parser ignores because it is given text."""
+    decoder: codecs.IncrementalDecoder | None = None
+    for chunk in chunks:
+        if decoder is None:
+            declared = _DECLARED.match(chunk[:400].decode("ascii", "replace"))
+            encoding = _ENCODINGS.get(declared[1].lower() if declared else "utf-8")
+            if encoding is None:
+                raise DataMalformed(f"{source} answered a document in another encoding than UTF-8", source=source)
+            decoder = codecs.getincrementaldecoder(encoding)()
+        text = decoder.decode(chunk)
+        # By a NUL the parser would recognise UTF-16, whatever it is given.
+        if "\0" in text:
+            raise DataMalformed(f"{source} answered a document in UTF-16", source=source)
+        if len(chunk) >= CHUNK and ">" not in text:
+            raise DataMalformed(f"{source} answered a document with an endless tag", source=source)
+        yield text
+    if decoder is not None:
+        yield decoder.decode(b"", final=True)
+
+
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Other methods do not bound the size of a decompressed chunk."""
+
+
+def read_archived_file(body: bytes, most_bytes: int) -> Iterator[bytes]:
+    """Yield the content of the archive's only file in chunks.
+
+    Raises ValueError for anything else, and for a longer file.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            (entry,) = archive.infolist()
+            if entry.compress_type not in _METHODS:
+                raise ValueError("the archive is packed in an unusual way")
+            with archive.open(entry) as file:
+                left = most_bytes
+                while chunk := file.read(CHUNK):
+                    left -= len(chunk)
+                    if left < 0:
+                        raise ValueError(f"the archive holds more than {most_bytes:,} bytes")
+                    yield chunk
+    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, zlib.error) as error:
+        raise ValueError(f"the archive cannot be read: {error}") from error

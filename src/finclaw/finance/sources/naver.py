@@ -14,7 +14,6 @@ from msgspec import Struct
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar, ExtendedPrice
-from finclaw.finance.market_data.bars import merge_bars
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
     DataError,
@@ -28,7 +27,16 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, day_bar, read_each, read_number, read_optional, read_time, trim
+from finclaw.finance.sources.reading import (
+    Number,
+    day_bar,
+    merge_bars,
+    read_each,
+    read_number,
+    read_optional,
+    read_time,
+    trim,
+)
 from finclaw.finance.venue import VENUES
 from finclaw.redaction import hide_and_cut
 

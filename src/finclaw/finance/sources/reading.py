@@ -1,9 +1,10 @@
 """Readers of figures and times in vendors' answers. What is not plainly a number is malformed, and never a zero."""
 
 import re
-from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import groupby
 from typing import Final
 
 from finclaw.finance.instrument import Instrument
@@ -103,3 +104,23 @@ def day_bar(
         close=close,
         volume=volume,
     )
+
+
+def merge_bars(bars: Iterable[Bar], minutes: int, opens: datetime) -> Iterator[Bar]:
+    """Longer bars of shorter ones, counted from the open of the session."""
+
+    def number(bar: Bar) -> int:
+        return int((bar.starts - opens).total_seconds() // (minutes * 60))
+
+    for place, group in groupby(sorted(bars, key=lambda each: each.starts), key=number):
+        parts = list(group)
+        yield Bar(
+            day=parts[0].day,
+            starts=opens + timedelta(minutes=place * minutes),
+            ends=parts[-1].ends,
+            open=parts[0].open,
+            high=max(each.high for each in parts),
+            low=min(each.low for each in parts),
+            close=parts[-1].close,
+            volume=sum(each.volume for each in parts),
+        )

@@ -5,16 +5,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from finclaw.finance.instrument import Instrument, InstrumentIndex
-from finclaw.finance.live.probe import LiveProbe
-from finclaw.finance.market_data.budget import BUDGET_TABLE, RequestBudget
-from finclaw.finance.market_data.chain import ChainedMarketData
-from finclaw.finance.market_data.last_prices import LAST_PRICE_TABLE, LastPrices
-from finclaw.finance.market_data.live_market import LiveMarket
+from finclaw.finance.live import LiveProbe
+from finclaw.finance.market_data.chain import ChainedMarketData, LiveMarket
+from finclaw.finance.market_data.quotes import LAST_PRICE_TABLE, LastPrices
 from finclaw.finance.market_data.settings import MarketDataSettings
-from finclaw.finance.market_data.source import DataSource
-from finclaw.finance.market_data.source_access import SourceAccess
+from finclaw.finance.market_data.source import TOKEN_TABLE, DataSource, TokenStore
+from finclaw.finance.market_data.source_access import BUDGET_TABLE, RequestBudget, SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.market_data.tokens import TOKEN_TABLE, TokenStore
 from finclaw.finance.sources.alpaca import Alpaca
 from finclaw.finance.sources.coinbase import Coinbase
 from finclaw.finance.sources.dart import DartFeed, OpenDart

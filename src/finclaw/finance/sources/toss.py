@@ -27,9 +27,8 @@ from finclaw.finance.market_data.errors import (
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
-from finclaw.finance.market_data.source import DataKind, SourceClient
+from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.market_data.tokens import TokenAnswer, TokenSource
 from finclaw.finance.sources.reading import Number, day_bar, read_number, read_time
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session

@@ -15,13 +15,12 @@ from msgspec import Meta, Struct
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.bars import merge_bars
 from finclaw.finance.market_data.errors import DataEmpty, DataError, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, day_bar, read_epoch, read_number, read_optional, trim
+from finclaw.finance.sources.reading import Number, day_bar, merge_bars, read_epoch, read_number, read_optional, trim
 from finclaw.finance.venue import VENUES
 
 _HEADERS: Final = {

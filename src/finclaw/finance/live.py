@@ -1,16 +1,20 @@
-"""Probes of live sources: each is asked its canaries, and the answer is judged in words that say what to do."""
+"""Probes of live sources: each is asked its canaries, and the answers are judged in words that say what to do.
+
+A canary is a question whose answer is known well enough to see that one is wrong. A source that has changed its unit,
+its shape or what a code means answers all the same. The ranges below are wide and dated: what is outside of one is
+another unit or another instrument, unless the market has truly gone there since.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import groupby
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.live.canaries import CANARIES, KNOWN_ON, Canary
-from finclaw.finance.market_data.bars import check_series
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
     DataEmpty,
@@ -25,10 +29,108 @@ from finclaw.finance.market_data.errors import (
 )
 from finclaw.finance.market_data.plausible import check_reading
 from finclaw.finance.market_data.port import BarRange
+from finclaw.finance.market_data.readers import check_series
 from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_access import SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
+from finclaw.redaction import hide_known_secrets
+
+CanaryKind = Literal["quote", "bars", "fixing", "news", "filings", "earnings"]
+
+KNOWN_ON: Final = date(2026, 11, 16)
+"""The day on which the ranges were last looked at."""
+
+
+_BREAK: Final = timedelta(days=12)
+"""No market rests for longer."""
+
+
+class Canary(Struct, frozen=True, kw_only=True):
+    """A question to one source. A figure is to be in its range, a document to be no older than `max_age`."""
+
+    source: str
+    kind: CanaryKind
+    symbol: str = ""
+    """Of our own records; empty for what is about no single instrument."""
+    low: Decimal = Decimal(0)
+    high: Decimal = Decimal(0)
+    above: str = ""
+    """A symbol of the same source whose figure is to be lower: which of two indices is which shows no other way."""
+    max_age: timedelta = timedelta(0)
+    may_be_empty: bool = False
+    """Whether nothing at all is an answer: a list of today's filings on a quiet day."""
+
+    @property
+    def question(self) -> str:
+        return {
+            "quote": f"price of {self.symbol}",
+            "bars": f"last close of {self.symbol}",
+            "fixing": f"fixing of {self.symbol}",
+            "news": f"headlines about {self.symbol}" if self.symbol else "headlines of the market",
+            "filings": f"filings of {self.symbol}",
+            "earnings": "earnings dates of the next sessions",
+        }[self.kind]
+
+
+def _price(source: str, symbol: str, low: str, high: str, *, above: str = "") -> Canary:
+    return Canary(source=source, kind="quote", symbol=symbol, low=Decimal(low), high=Decimal(high), above=above)
+
+
+def _close(source: str, symbol: str, low: str, high: str) -> Canary:
+    """For a source whose prices are asked for only while their market trades."""
+    return Canary(source=source, kind="bars", symbol=symbol, low=Decimal(low), high=Decimal(high), max_age=_BREAK)
+
+
+def _documents(source: str, kind: CanaryKind, symbol: str, days: int, *, may_be_empty: bool = False) -> Canary:
+    return Canary(source=source, kind=kind, symbol=symbol, max_age=timedelta(days=days), may_be_empty=may_be_empty)
+
+
+def _fixing(source: str, symbol: str, low: str, high: str) -> Canary:
+    return Canary(source=source, kind="fixing", symbol=symbol, low=Decimal(low), high=Decimal(high))
+
+
+_SAMSUNG: Final = ("005930", "10000", "1000000")
+_APPLE: Final = ("AAPL", "30", "3000")
+_BITCOIN: Final = ("BTC-USD", "10000", "1000000")
+_BITCOIN_IN_WON: Final = ("BTC-KRW", "10000000", "1500000000")
+
+_ALL: Final = (
+    _price("naver", *_SAMSUNG),
+    _price("naver", "KOSDAQ", "300", "5000"),
+    _price("naver", "KOSPI", "500", "20000", above="KOSDAQ"),
+    _price("naver", *_APPLE),
+    _price("naver", "USD/KRW", "900", "2500"),
+    _price("naver", "JPY/KRW", "5", "20"),
+    _price("yahoo", *_APPLE),
+    _price("yahoo", *_SAMSUNG),
+    _price("yahoo", "SPX", "2000", "30000"),
+    _price("yahoo", "USD/KRW", "900", "2500"),
+    _price("upbit", *_BITCOIN_IN_WON),
+    _price("bithumb", *_BITCOIN_IN_WON),
+    _price("coinbase", *_BITCOIN),
+    _price("kraken", *_BITCOIN),
+    _fixing("frankfurter", "USD/KRW", "900", "2500"),
+    _fixing("ecb", "EUR/USD", "0.8", "1.6"),
+    _documents("edgar", "filings", "AAPL", 120),
+    _documents("dart", "filings", "005930", 5, may_be_empty=True),
+    _documents("opendart", "filings", "005930", 95),
+    Canary(source="nasdaq", kind="earnings"),
+    _documents("google_news", "news", "AAPL", 14),
+    _documents("central_banks", "news", "", 60),
+    _close("kis", *_SAMSUNG),
+    _close("toss", *_SAMSUNG),
+    _price("finnhub", *_APPLE),
+    _close("alpaca", *_APPLE),
+)
+
+CANARIES: Final[Mapping[str, tuple[Canary, ...]]] = {
+    source: tuple(group) for source, group in groupby(_ALL, key=lambda each: each.source)
+}
+"""By the source's name in the settings, in the order in which they are asked."""
+
+
+# ── probes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 Verdict = Literal["right", "wrong", "down", "limited", "refused", "not asked"]
 
@@ -218,3 +320,36 @@ def _judge_error(source: str, question: str, error: DataError, took: int) -> Pro
     return ProbeResult(
         source=source, question=question, verdict=verdict, figures=str(error), advice=advice, milliseconds=took
     )
+
+
+# ── the report ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_report(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str] = ()) -> str:
+    """`elsewhere`: sources that were asked at addresses of the operator's own, which proves nothing of the vendor."""
+    return "\n".join(_lines(results, asked_at, elsewhere)) + "\n"
+
+
+def _lines(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str]) -> Iterator[str]:
+    asked = [each for each in results if each.verdict != "not asked"]
+    right = sum(each.verdict == "right" for each in asked)
+    yield "# Live report"
+    yield ""
+    yield f"`make live` asked the sources on {asked_at:%Y-%m-%d} at {asked_at:%H:%M} UTC."
+    yield f"{right} of {len(asked)} answers were right: they passed the checks of every price, and were in the range"
+    yield f"known on {KNOWN_ON}."
+    yield ""
+    yield "| source | standing | canary | verdict | figures | time |"
+    yield "|---|---|---|---|---|--:|"
+    for each in results:
+        info = SOURCES[each.source]
+        time = f"{each.milliseconds} ms" if each.verdict != "not asked" else "–"
+        told = f"{each.figures}; {each.advice}" if each.advice else each.figures
+        verdict = f"**{each.verdict}**{' at another address' if each.source in elsewhere else ''}"
+        cells = (f"`{each.source}`", info.standing, each.question or "–", verdict, _cell(told), time)
+        yield f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    """On one line, and without the sign that ends a cell: an error quotes what a stranger answered."""
+    return " ".join(hide_known_secrets(text).replace("|", "/").replace("<", "‹").split())[:300]

@@ -13,7 +13,7 @@ from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
 from finclaw.text import Language
 
 if TYPE_CHECKING:
-    from finclaw.finance.commands.answers import CommandMarket, MarketAnswers
+    from finclaw.finance.answers import CommandMarket, MarketAnswers
 
 _INSTRUMENT: Final = "symbol or name: AAPL, Apple, BTC / 종목 코드나 이름: 삼성전자, AAPL, BTC"
 
@@ -96,7 +96,7 @@ class MarketCommands:
         )
 
     def _answers(self) -> "MarketAnswers":
-        from finclaw.finance.commands.answers import MarketAnswers  # noqa: PLC0415  `cold_cpu`: words of answers
+        from finclaw.finance.answers import MarketAnswers  # noqa: PLC0415  `cold_cpu`: words of answers
 
         self._made = self._made or MarketAnswers(self._desk())
         return self._made

@@ -1,1 +1,0 @@
-"""Calendars as data: `sessions.json`, which a script writes from public sources, and what is read from it."""

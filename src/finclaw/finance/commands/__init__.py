@@ -1,1 +1,0 @@
-"""Commands of finance: `/price`, `/fx`, `/market` and `/news`, answered without a model by the tools' own functions."""

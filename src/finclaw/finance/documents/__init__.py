@@ -1,1 +1,0 @@
-"""Documents about companies: headlines, filings, earnings dates and profiles, as tools."""

@@ -1,1 +1,0 @@
-"""Checks of live sources: questions whose answers are known well enough to see that one is wrong, and their report."""

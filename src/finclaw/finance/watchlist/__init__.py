@@ -1,1 +1,0 @@
-"""Watchlists: the instruments that a person follows, quoted together, screened by simple conditions."""
