@@ -48,7 +48,8 @@ def refuse_files_of_others(directory: Path) -> None:
 
 
 def _refusal(directory: Path) -> ConfigError:
-    mode, where = stat.S_IMODE(directory.stat().st_mode), shlex.quote(str(directory))
+    mode = stat.S_IMODE(directory.stat().st_mode)
+    where = shlex.quote(str(directory))
     return ConfigError(
         f"other users own or can open {directory} ({mode:04o}) or a file in it; choose another with --state DIR, or "
         f"look at the files and run: sudo chown -R {os.geteuid()} {where} && sudo chmod 700 {where}"

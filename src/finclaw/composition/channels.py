@@ -73,7 +73,8 @@ def open_channel(
         known = ", ".join(settings.channels) or "none"
         hint = did_you_mean(name, settings.channels) or f"; there are {known}"
         raise ConfigError(f"the settings have no channel {name!r}{hint}")
-    chosen, kinds = settings.channels[name], channel_kinds(registrar)
+    chosen = settings.channels[name]
+    kinds = channel_kinds(registrar)
     check_kind(name, chosen.kind, kinds)
     make, by = kinds[chosen.kind]
     spec = ChannelSpec(name=name, account=chosen.account, secrets=chosen.secrets, settings=chosen.settings, clock=clock)

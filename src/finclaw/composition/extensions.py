@@ -210,7 +210,8 @@ def _describe_settings(settings: Settings, section: str) -> list[str]:
 
     lines = list[str]()
     for each in effective(settings, {}, {}):
-        key, is_changed = each.setting.key, each.value not in (each.setting.default, "not set")
+        key = each.setting.key
+        is_changed = each.value not in (each.setting.default, "not set")
         if (key == section or key.startswith(f"{section}.")) if section else is_changed:
             lines.append(f"{key}: {each.value}")
     return lines

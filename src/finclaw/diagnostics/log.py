@@ -133,7 +133,8 @@ def start_logging(
     level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = redact_nothing
 ) -> None:
     """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
-    handler, lines = logging.StreamHandler(), JsonLines(redact) if form == "json" else PlainLines(redact)
+    handler = logging.StreamHandler()
+    lines = JsonLines(redact) if form == "json" else PlainLines(redact)
     # The last resort is where libraries, and lost tasks, say what nobody else takes.
     for each in (handler, logging.lastResort):
         if each is not None:

@@ -112,11 +112,13 @@ def fold_characters(text: str) -> str:
     """The text, character for character, with every script's digits, spaces and hyphens as the plain ones."""
     if text.isascii():
         return text
-    foldable, position = re.compile(_FOLDABLE), 0
+    foldable = re.compile(_FOLDABLE)
+    position = 0
     for _ in range(_MOST_REPLACED):
         found = foldable.search(text, position)
         if found is None:
             return text
-        position, character = found.end(), found[0]
+        position = found.end()
+        character = found[0]
         text = text.replace(character, _FOLD_TABLE.get(ord(character), character))
     return text.translate(_FOLD_TABLE)

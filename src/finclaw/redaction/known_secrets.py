@@ -85,7 +85,8 @@ class KnownSecrets:
         found = sorted(self._find(text))
         if not found:
             return text
-        pieces, position = list[str](), 0
+        pieces = list[str]()
+        position = 0
         for start, end in found:
             if start >= position:
                 pieces += [text[position:start], HIDDEN]
@@ -100,7 +101,8 @@ class KnownSecrets:
             for form, is_base64 in forms:
                 start = text.find(form)
                 while start >= 0:
-                    first, end = start, start + len(form)
+                    first = start
+                    end = start + len(form)
                     if is_base64:
                         first, end = _whole_run(text, start, end)
                     yield first, end

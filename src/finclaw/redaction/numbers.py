@@ -111,7 +111,9 @@ def _check_card(found: re.Match[str]) -> Span | None:
     digits = found[0]
     if not passes_luhn(digits):
         return None
-    text, start, end = found.string, found.start(), found.end()
+    text = found.string
+    start = found.start()
+    end = found.end()
     before = text[max(0, start - 4) : start].lower()
     after = text[end : end + 2]
     if _is_letter(after) or (_is_letter(before[-1:]) and not before.endswith(("card", "visa", "pan"))):

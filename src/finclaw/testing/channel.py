@@ -153,7 +153,8 @@ class MemoryChannel(Channel):
     # ── the port ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def receive(self, accept: Accept) -> None:
-        self._accept, self._broken = accept, None
+        self._accept = accept
+        self._broken = None
         self._pulse()
         try:
             while self._broken is None:
@@ -277,7 +278,8 @@ class MemoryChannel(Channel):
         if any(each.kind not in self.capabilities.media for each in outbound.attachments):
             raise SendRefused(f"{self.name} does not carry these files")
         if not has_room_for(self.capabilities, counted):
-            most, counted = self.capabilities.max_length, self.capabilities.length_unit
+            most = self.capabilities.max_length
+            counted = self.capabilities.length_unit
             raise SendRefused(f"the text is longer than {most:,} {counted}")
 
     def _find(self, platform_id: str) -> int | None:
@@ -294,7 +296,8 @@ class MemoryChannel(Channel):
         return receipt
 
     def _pulse(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
+        changed = self._changed
+        self._changed = asyncio.Event()
         changed.set()
 
     async def _change(self) -> None:
