@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from decimal import Decimal, InvalidOperation
@@ -16,8 +17,8 @@ from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.redaction import hide_and_cut
 from finclaw.redaction.redact import redact_for_display
-from finclaw.tools.check_cost import CheckCost, CheckWork
 from finclaw.tools.coercion import coerce_arguments, format_path
+from finclaw.tools.schema_limits import CheckCost, CheckWork, SchemaSize
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -32,9 +33,10 @@ _MOST_COMPLAINTS: Final = 20
 _OFF_LOOP_ABOVE: Final = 400
 """Rules times values above which a check runs in a thread: listing the errors of fewer takes a few milliseconds."""
 _LARGEST_PATTERN: Final = 2_000_000
-"""Bytes of one compiled pattern; compiling more takes tens of milliseconds."""
-_MOST_STEPS_BACK: Final = 10_000
-"""Of a pattern that looks ahead or back; then it counts as not matching."""
+"""Bytes of one compiled pattern; compiling that takes 8 ms."""
+_LARGEST_PATTERNS: Final = 8_000_000
+"""Bytes of all compiled patterns of one schema."""
+_NOT_LINEAR: Final = re.compile(r"\(\?<?[=!]|\\[1-9k]")
 _MOST_COMPILED: Final = 1_000
 """Schemas that are kept compiled."""
 
@@ -184,21 +186,32 @@ def _is_never_null(part: Mapping[str, Any]) -> bool:
 def _compile(name: str, schema: dict[str, Any]) -> "Validator":
     import jsonschema_rs  # noqa: PLC0415  start-up: 23 ms for every command line that calls no tool
 
+    patterns = max(SchemaSize(schema, schema).patterns, 1)
     try:
         # Offline, because a schema from a stranger's server must not make us fetch addresses.
         # Formats count, because a date that is none would be found out only after a person has approved it.
+        # Patterns are matched in linear time: without look-around and back-references.
         return jsonschema_rs.validator_for(
             schema,
             offline=True,
             validate_formats=True,
             formats={"decimal": _is_decimal},
-            pattern_options=jsonschema_rs.FancyRegexOptions(
-                size_limit=_LARGEST_PATTERN, backtrack_limit=_MOST_STEPS_BACK
-            ),
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=min(_LARGEST_PATTERN, _LARGEST_PATTERNS // patterns)),
         )
-    except (jsonschema_rs.ValidationError, ValueError, TypeError) as error:
-        why = error.message if isinstance(error, jsonschema_rs.ValidationError) else error
-        raise ExtensionError(f"tool {name!r} has an input schema that cannot be used: {why}") from error
+    except jsonschema_rs.ValidationError as error:
+        problem = _schema_problem(error)
+        raise ExtensionError(f"tool {name!r} has an input schema that cannot be used: {problem}") from error
+    except (ValueError, TypeError) as error:
+        raise ExtensionError(f"tool {name!r} has an input schema that cannot be used: {error}") from error
+
+
+def _schema_problem(error: "ValidationError") -> str:
+    if not error.message.endswith('is not a "regex"'):
+        return error.message
+    pattern = str(error.instance)[:200]
+    if _NOT_LINEAR.search(pattern):
+        return f"its pattern {pattern!r} uses look-around or a back-reference, which is not supported"
+    return f"its pattern {pattern!r} has a mistake or is too large"
 
 
 def _is_decimal(text: str) -> bool:

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builtins.mcp.bench import SCOPE, Bench, honest, rogue, until
 
-from finclaw.builtins.mcp.definition import Definition, local_name
+from finclaw.builtins.mcp.definition import Definition, ReadTool, local_name
 from finclaw.builtins.mcp.pins import MIGRATIONS
-from finclaw.builtins.mcp.reader import ReadTool
 from finclaw.errors import ExtensionError
 from finclaw.kernel.extension import Transaction
 from finclaw.storage.sqlite.extension import ExtensionDatabase

@@ -12,7 +12,7 @@ import pytest
 from tests.builtins.mcp.bench import SERVERS, Bench
 from tests.machine import is_quick
 
-from finclaw.builtins.mcp.message_size import has_too_many_values
+from finclaw.builtins.mcp.transport import has_too_many_values
 
 LONGEST_STALL = 0.1
 """Seconds on a quiet machine for which nobody else was served."""

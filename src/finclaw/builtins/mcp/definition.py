@@ -9,13 +9,12 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from finclaw.builtins.mcp.bounds import must_be_bounded
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.redaction import hide_and_cut, hide_known_secrets
 from finclaw.redaction.clean import clean
 from finclaw.tools.arguments import must_be_schema
-from finclaw.tools.check_cost import measure
+from finclaw.tools.schema_limits import must_be_bounded
 
 _LARGEST: Final = 32_000
 """Characters of a whole definition. A longer one is a book for the model, and none of ours."""
@@ -35,11 +34,8 @@ class Definition(Struct, frozen=True):
 
     def text(self) -> str:
         """The one way to write it down. Raises ExtensionError for what is too long or too deep."""
-        size = measure(self.schema, _LARGEST)
         if len(self.name) > _LONGEST_NAME:
             raise ExtensionError(f"its name has {len(self.name):,} characters, and {_LONGEST_NAME} are read at most")
-        if max(size.values, size.characters, len(self.description)) > _LARGEST:
-            raise ExtensionError(f"its definition is larger than {_LARGEST:,} characters, which are read at most")
         what = {"name": self.name, "description": self.description, "schema": self.schema}
         try:
             text = json.dumps(what, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -55,6 +51,28 @@ class Definition(Struct, frozen=True):
     @staticmethod
     def digest_of(text: str) -> str:
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ReadTool(Struct, frozen=True):
+    """A definition that was read: with the spec for the model, or with the reason why there is none."""
+
+    definition: Definition
+    digest: str = ""
+    text: str = ""
+    spec: ToolSpec | None = None
+    problem: str = ""
+
+
+def read_tool(server: str, definition: Definition) -> ReadTool:
+    text = ""
+    try:
+        text = definition.text()
+        return ReadTool(definition, definition.digest_of(text), text, spec_of(server, definition))
+    except ExtensionError as error:
+        problem = str(error)
+    except RecursionError:
+        problem = "its schema is nested too deep"
+    return ReadTool(definition, definition.digest_of(text) if text else "", text, problem=problem)
 
 
 def local_name(server: str, tool: str) -> str:

@@ -14,9 +14,9 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
-from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
 from finclaw.builtins.mcp.resolved_addresses import ResolvedAddresses, find
 from finclaw.builtins.mcp.settings import ServerSettings
+from finclaw.builtins.mcp.transport import TOO_MANY_VALUES, has_too_many_values
 from finclaw.fetch.address import Address
 from finclaw.fetch.gate import Resolve, look_up
 from finclaw.fetch.location import DEFAULT_PORTS
@@ -154,5 +154,5 @@ def _end_of_events(data: bytearray, begins: int) -> int:
 
 def _check_value_count(message: bytes) -> bytes:
     if has_too_many_values(message):
-        raise httpx2.ReadError(TOO_MANY)
+        raise httpx2.ReadError(TOO_MANY_VALUES)
     return message

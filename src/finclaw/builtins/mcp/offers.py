@@ -2,15 +2,15 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from shlex import quote
-from typing import Any
+from typing import Any, Final
 
-from finclaw.builtins.mcp.definition import Definition, ambiguous, local_name
+from finclaw.builtins.mcp.definition import Definition, ReadTool, ambiguous, local_name, read_tool
 from finclaw.builtins.mcp.pins import Pin, Pins
-from finclaw.builtins.mcp.reader import LATER, DefinitionReader, ReadTool
 from finclaw.builtins.mcp.settings import McpSettings
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
@@ -22,7 +22,9 @@ _HOUSE_LIMIT = 2.0
 """Seconds that the agent waits longer for a call than this client does, so that the model reads our error."""
 _MOST_TOLD = 20
 """Lines in the log about tools of one listing that are left out."""
-
+_MOST_SECONDS: Final = 3.0
+"""Of processor time a minute for reading the definitions of one server."""
+_LATER: Final = "its server has used up the time for reading definitions, 3 s a minute; it is read a little later"
 
 CallTool = Callable[[str, dict[str, Any]], Awaitable[str]]
 """Run the tool of this name on its server. Raises ToolError."""
@@ -79,10 +81,11 @@ class Offers:
         self._clock = clock
         self._logger = logger
         self._seen: Sequence[Definition] = ()
-        self._reader = DefinitionReader(server, clock)
         self._read: Sequence[ReadTool] | None = None
         """What was seen last, once it has been read."""
         self._offered: dict[str, RemoteTool] = {}
+        self._minute_began = clock.monotonic()
+        self._seconds_read = 0.0
         self._settling = asyncio.Lock()
 
     @property
@@ -90,7 +93,9 @@ class Offers:
         return sorted(self._offered)
 
     async def update(self, definitions: Sequence[Definition], call: CallTool) -> None:
-        self._seen, self._read = definitions, None
+        async with self._settling:
+            self._seen = definitions
+            self._read = None
         await self.settle(call)
 
     async def settle(self, call: CallTool) -> None:
@@ -146,23 +151,42 @@ class Offers:
         for each in wanted:
             if (name := local_name(self.server, each.name)) in twice:
                 left_out[each.name] = f"several tools of this server would be called {name} here"
-        if self._read is None or any(each.is_waiting for each in self._read):
+        if self._read is None:
             once = [each for each in wanted if local_name(self.server, each.name) not in twice]
-            self._read = await self._reader.read(once)
+            self._read = [ReadTool(each, problem=_LATER) for each in once]
+        self._read = [await self._read_in_time(each) for each in self._read]
         return self._read
+
+    async def _read_in_time(self, tool: ReadTool) -> ReadTool:
+        """Read a definition in a thread, so that the event loop runs between two of them."""
+        now = self._clock.monotonic()
+        if now - self._minute_began > 60:
+            self._minute_began = now
+            self._seconds_read = 0.0
+        if tool.problem != _LATER or self._seconds_read > _MOST_SECONDS:
+            return tool
+        tool, seconds = await asyncio.to_thread(_read_timed, self.server, tool.definition)
+        self._seconds_read += seconds
+        return tool
 
     def _is_wanted(self, definition: Definition) -> bool:
         name = local_name(self.server, definition.name)
         return any(fnmatchcase(name, pattern) for pattern in self._settings.tools)
 
     def _tell(self, left_out: dict[str, str]) -> None:
-        news = [(tool, why) for tool, why in left_out.items() if why not in (self.left_out.get(tool), LATER)]
+        news = [(tool, why) for tool, why in left_out.items() if why not in (self.left_out.get(tool), _LATER)]
         for tool, why in news[:_MOST_TOLD]:
             self._logger.warning("tool %r of MCP server %s is not offered: %s", format_origin(tool), self.server, why)
         if len(news) > _MOST_TOLD:
             more = len(news) - _MOST_TOLD
             self._logger.warning("%d more tools of MCP server %s are not offered; /mcp says why", more, self.server)
         self.left_out = left_out
+
+
+def _read_timed(server: str, definition: Definition) -> tuple[ReadTool, float]:
+    began = time.thread_time()
+    tool = read_tool(server, definition)
+    return tool, time.thread_time() - began
 
 
 def _differs(tool: RemoteTool, wanted: RemoteTool | None) -> bool:

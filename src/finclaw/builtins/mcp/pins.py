@@ -11,8 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from finclaw.builtins.mcp.definition import local_name
-from finclaw.builtins.mcp.reader import ReadTool
+from finclaw.builtins.mcp.definition import ReadTool, local_name
 from finclaw.errors import ExtensionError
 from finclaw.kernel.extension import Database, Transaction
 

@@ -13,8 +13,7 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
-from finclaw.builtins.mcp.message_size import TOO_MANY, has_too_many_values
-from finclaw.builtins.mcp.transport import ConnectionEnd
+from finclaw.builtins.mcp.transport import TOO_MANY_VALUES, ConnectionEnd, has_too_many_values
 from finclaw.redaction import hide_and_cut
 from finclaw.redaction.clean import clean
 from finclaw.redaction.redact import redact_for_display
@@ -69,7 +68,7 @@ async def _listen(
             if not line:
                 return
             if has_too_many_values(line):
-                return ending.end(TOO_MANY)
+                return ending.end(TOO_MANY_VALUES)
             message = _read(line)
             if message is None:
                 if line.strip() and not garbage:

@@ -1,7 +1,8 @@
-"""What all transports to a server share: its end is noticed, and one that talks without being asked is cut off."""
+"""What all transports to a server share: its end is noticed, and one that sends too much is cut off."""
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
@@ -18,6 +19,23 @@ for _name in ("mcp", "client"):  # the SDK's loggers quote what servers send as 
 
 _STRAYS: Final = 2_000
 """Messages between two answers, such as news of progress. Whoever sends more has something else in mind."""
+_MOST_VALUES: Final = 60_000
+"""Values of one message, which are parsed within 100 ms: four megabytes of `[],[],[]` would take seconds."""
+TOO_MANY_VALUES: Final = f"it sent a message of more than {_MOST_VALUES:,} values"
+_LONG_NUMBER: Final = re.compile(rb"(?<![0-9])[0-9]{400}")
+
+
+def has_too_many_values(message: bytes) -> bool:
+    """Count a message's commas, and its lists and objects three times, in the bytes before anything parses them.
+
+    Commas inside texts do not count. The parser itself limits how deep they are nested.
+    """
+    texts = message.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"', 4 * _MOST_VALUES)
+    if len(texts) > 4 * _MOST_VALUES:  # each comma separates two texts at most
+        return True
+    outside = b" ".join(texts[::2])
+    values = outside.count(b",") + 3 * (outside.count(b"[") + outside.count(b"{"))
+    return values > _MOST_VALUES or _LONG_NUMBER.search(outside) is not None
 
 
 class ServerLost(ToolError):

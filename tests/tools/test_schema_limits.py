@@ -14,11 +14,10 @@ from finclaw.builtins.mcp.definition import Definition, spec_of
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.tools.arguments import ArgumentCheck, compile_schema
-from finclaw.tools.pattern_cost import count_states
 
 LONGEST = 0.1
 AB = "".join(random.Random(1).choice("ab") for _ in range(3_000))
-LOOKING = [{"pattern": rf"(?=(a+a+)+\1b{n})"} for n in range(5)]
+NESTED = [{"pattern": f"^(a+a+)+b{n}$"} for n in range(5)]
 
 
 def takes(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -39,8 +38,8 @@ HOSTILE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "an automaton of thousands of states": (takes({"x": {"pattern": "[ab]*a[ab]{3000}c"}}), {"x": AB}),
     "names against it": (takes({"x": {"propertyNames": {"pattern": "[ab]*a[ab]{900}c"}}}), {"x": {AB: 1, AB[1:]: 2}}),
-    "looking ahead, and never finding": (
-        takes({"x": {"items": {"not": {"anyOf": LOOKING}}}}),
+    "nested quantifiers that never match": (
+        takes({"x": {"items": {"anyOf": NESTED}}}),
         {"x": ["a" * 40] * 1_000},
     ),
     "unique long numbers": (takes({"x": {"uniqueItems": True}}), {"x": [10**60 + n for n in range(5_000)]}),
@@ -131,25 +130,6 @@ def test_a_schema_is_compiled_once_whoever_needs_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "states"),
-    [
-        (r"^\d{4}-\d{2}-\d{2}$", 13),
-        (r"^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$", 42),
-        (r"(\w{100}){10}", 1_011),
-        (r"((a{100}){100}){100}", 1_000_000),
-        (r"\p{L}{40}", 16_001),
-        (r"(?:.{50}){50}", 25_051),
-        (r"[^a]{100}", 1_001),
-        (r"a{999999999999}", 1_000_000),
-        (r"(((", 1),
-        (r"\(a\){2}[)]{3}", 8),
-    ],
-)
-def test_the_states_of_a_pattern_are_counted(pattern: str, states: int) -> None:
-    assert count_states(pattern) == pytest.approx(states, abs=3)
-
-
-@pytest.mark.parametrize(
     "schema",
     [
         takes({}, patternProperties={rf"^(\w{{90}}){{9}}x{n}$": {} for n in range(700)}),
@@ -161,6 +141,6 @@ def test_the_states_of_a_pattern_are_counted(pattern: str, states: int) -> None:
 )
 def test_a_schema_over_its_budget_is_refused_before_it_is_compiled(schema: dict[str, Any]) -> None:
     began = time.process_time()
-    with pytest.raises(ExtensionError, match="its schema"):
+    with pytest.raises(ExtensionError, match=r"its (schema|pattern)"):
         spec_of("bad", Definition("act", "Acts.", schema))
     assert is_quick(time.process_time() - began, LONGEST)

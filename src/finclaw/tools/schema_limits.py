@@ -1,0 +1,174 @@
+"""Limits on a tool's JSON Schema and on the arguments that are checked against it.
+
+The validator holds Python's global lock, so one long check would stop every conversation. Its regular expressions
+take linear time; what is left is bounded here as rules times values and patterns times characters.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from finclaw.errors import ExtensionError
+
+_MOST_RULES: Final = 5_000
+"""With every reference replaced by its target: forty short lines can unfold to a billion rules."""
+_MOST_DEPTH: Final = 200
+_MOST_PATTERNS: Final = 50
+_MOST_UNEVALUATED: Final = 2
+"""Keywords that check everything beside them a second time: each one inside another doubles the work."""
+_MOST_BITS: Final = 256
+"""The validator's arithmetic with longer integers takes milliseconds for each."""
+_MOST_WORK: Final = 500_000
+"""Rules times values, about 0.1 µs each: 50 ms."""
+_MOST_LISTED_WORK: Final = 10_000
+"""The validator finds all errors, 1.5 µs each, before it gives the first."""
+_MOST_LISTED_CHARACTERS: Final = 60_000_000
+"""Errors times characters: each error quotes its value."""
+_LONG_INTEGER: Final = 1_000
+"""Values that take as long as one integer beyond 64 bits, which `uniqueItems` compares with each other."""
+_SLOW_PATTERN: Final = 250
+"""Reading cost of a pattern with counted repetition: up to 5 µs a character."""
+_READING: Final = {"format": 10, "contentEncoding": 10, "contentMediaType": 10, "minLength": 1, "maxLength": 1}
+"""Cost per character of keywords that read a whole text, in tenths of a rule."""
+_DIALECT: Final = re.compile(r"https?://json-schema\.org/(?:draft/20(?:19-09|20-12)|draft-0[67])/schema#?")
+_MOVING: Final = ("$schema", "$dynamicRef", "$recursiveRef", "$id")
+"""Keywords that change what `#/…` refers to."""
+
+
+def must_be_bounded(schema: Mapping[str, Any]) -> None:
+    """Refuse a schema from an untrusted server that may be expensive. Raises ExtensionError."""
+    if not _DIALECT.fullmatch(str(schema.get("$schema", "http://json-schema.org/draft-07/schema#"))):
+        raise ExtensionError("its schema is written in a dialect that is not known here")
+    size = SchemaSize({key: value for key, value in schema.items() if key not in ("$schema", "$id")}, schema)
+    if size.problem:
+        raise ExtensionError(f"its schema {size.problem}")
+
+
+class SchemaSize:
+    """The rules and patterns of a schema with every reference replaced by its target.
+
+    `reading` is the cost for each character, in tenths of a rule. `problem` is the first limit that is exceeded.
+    """
+
+    def __init__(self, schema: Any, root: Mapping[str, Any]) -> None:
+        self.rules = 0
+        self.patterns = 0
+        self.reading = 0
+        self.problem = ""
+        self._unevaluated = 0
+        self._root = root
+        self._visit(schema, (), 0)
+
+    def _visit(self, node: Any, inside: tuple[str, ...], depth: int) -> None:
+        """`inside` are the references that were followed to get here."""
+        self.rules += 1
+        if self.rules > _MOST_RULES:
+            return self._refuse(f"unfolds to more than {_MOST_RULES:,} parts")
+        if depth > _MOST_DEPTH:
+            return self._refuse(f"is nested more than {_MOST_DEPTH} levels deep")
+        if isinstance(node, list):
+            for each in cast("list[Any]", node):
+                self._visit(each, inside, depth + 1)
+        elif isinstance(node, dict):
+            for key, value in cast("dict[str, Any]", node).items():
+                self._visit_keyword(key, value, inside, depth + 1)
+        elif isinstance(node, int) and node.bit_length() > _MOST_BITS:
+            self._refuse("has a whole number of more than 77 digits")
+        return None
+
+    def _visit_keyword(self, key: str, value: Any, inside: tuple[str, ...], depth: int) -> None:
+        self.reading += _READING.get(key, 0)
+        if key in ("unevaluatedProperties", "unevaluatedItems"):
+            self._unevaluated += 1
+            if self._unevaluated > _MOST_UNEVALUATED:
+                self._refuse(f"uses unevaluatedProperties and unevaluatedItems more than {_MOST_UNEVALUATED} times")
+        elif key in _MOVING and isinstance(value, str):
+            self._refuse(f"uses {key} inside, which is not taken from strangers")
+        elif key == "pattern" and isinstance(value, str):
+            self._count_pattern(value)
+        elif key == "patternProperties" and isinstance(value, dict):
+            for pattern in cast("dict[str, Any]", value):
+                self._count_pattern(pattern)
+        if key == "$ref" and isinstance(value, str):
+            self._follow(value, inside, depth)
+        else:
+            self._visit(value, inside, depth)
+
+    def _count_pattern(self, pattern: str) -> None:
+        self.patterns += 1
+        self.reading += _SLOW_PATTERN if "{" in pattern else min(len(pattern), _SLOW_PATTERN)
+        if self.patterns > _MOST_PATTERNS:
+            self._refuse(f"has more than {_MOST_PATTERNS} patterns")
+
+    def _follow(self, reference: str, inside: tuple[str, ...], depth: int) -> None:
+        if reference in inside:
+            return self._refuse("contains itself, so its arguments would never end")
+        if not reference.startswith("#/"):
+            return self._refuse("refers to something that is not in it, or to all of itself")
+        node: Any = self._root
+        for step in unquote(reference[2:]).split("/"):
+            name = step.replace("~1", "/").replace("~0", "~")
+            if not isinstance(node, dict) or name not in node:
+                return self._refuse("refers to something that is not in it")
+            node = cast("dict[str, Any]", node)[name]
+        return self._visit(node, (*inside, reference), depth)
+
+    def _refuse(self, problem: str) -> None:
+        self.problem = self.problem or problem
+
+
+class CheckWork(Struct, frozen=True):
+    """The estimated cost of one check, in rules times values."""
+
+    total: int
+    is_too_much: bool
+    is_listable: bool
+
+
+class CheckCost:
+    """The size of one tool's schema, by property: a rule for one property costs nothing for the others."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        properties = schema.get("properties")
+        named = cast("dict[str, Any]", properties) if isinstance(properties, dict) else dict[str, Any]()
+        self._properties = {name: SchemaSize(each, schema) for name, each in named.items()}
+        rest = {key: value for key, value in schema.items() if key not in ("properties", "$defs", "definitions")}
+        self._rest = SchemaSize(rest, schema)
+
+    def estimate(self, args: Mapping[str, Any]) -> CheckWork:
+        checks = self._rest.rules
+        reading = characters = 0
+        for name, value in args.items():
+            values, length = measure(value)
+            characters += len(name) + length
+            checks += values * self._rest.rules
+            if (own := self._properties.get(name)) is not None:
+                checks += values * own.rules
+                reading += length * own.reading
+        total = checks + (reading + characters * self._rest.reading) // 10
+        is_listable = checks <= _MOST_LISTED_WORK and checks * characters <= _MOST_LISTED_CHARACTERS
+        return CheckWork(total, total > _MOST_WORK, is_listable)
+
+
+def measure(value: Any) -> tuple[int, int]:
+    """Count the values and the characters of a JSON value. Counting ends where no check is allowed any more."""
+    values = 0
+    characters = 0
+    waiting: list[Any] = [value]
+    while waiting and values <= _MOST_WORK:
+        node = waiting.pop()
+        values += 1
+        if isinstance(node, str):
+            characters += len(node)
+        elif isinstance(node, int) and node.bit_length() > 63:
+            values += _LONG_INTEGER if node.bit_length() <= _MOST_BITS else _MOST_WORK
+        elif isinstance(node, list):
+            waiting += cast("list[Any]", node)
+        elif isinstance(node, dict):
+            members = cast("dict[str, Any]", node)
+            characters += sum(map(len, members))
+            waiting += members.values()
+    return values, characters
