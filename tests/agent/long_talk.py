@@ -16,8 +16,8 @@ SMALL = Model("scripted", "small", window=8_000, max_output=1_000)
 
 
 def talked(count: int) -> list[Message]:
-    """A long talk: about 60 tokens a message."""
-    words = "The order 4711 of 10 AAPL at 187.20 USD was placed on 2025-01-03 and is still open. " * 3
+    """A long talk: about 75 tokens a message."""
+    words = "The order 4711 of 10 AAPL at 187.20 USD was placed on 2025-01-03 and is still open. " * 2
     return [
         Message(f"b{n}", "user" if n % 2 == 0 else "assistant", (Text(f"{n}: {words}"),), Source("user"), EPOCH)
         for n in range(count)

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import strategies as st
 from tests.support.api_rules import violations
 
-from finclaw.agent.window.tokens.estimator import CorrectionFactor
+from finclaw.agent.window.tokens import CorrectionFactor
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.testing.clock import EPOCH

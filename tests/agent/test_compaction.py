@@ -29,7 +29,7 @@ from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.compaction.prompt import BEGIN, END, instructions, transcript
 from finclaw.agent.window.compaction.shorten import common_level, cut, cut_point, with_results_within
 from finclaw.agent.window.compaction.summary import MOST_PARTS, OVERHEAD
-from finclaw.agent.window.tokens.estimator import Estimator
+from finclaw.agent.window.tokens import Estimator
 from finclaw.errors import BudgetExceeded, FinclawError, Overloaded, ProviderError
 from finclaw.kernel.message import Image, Message, Thinking, ToolCall, ToolResult
 from finclaw.sessions.conversation import Conversation

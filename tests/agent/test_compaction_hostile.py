@@ -20,7 +20,7 @@ from finclaw.agent.window.compaction.summary import OVERHEAD
 from finclaw.agent.window.context_window import SUMMARY_SECONDS
 from finclaw.agent.window.guard import ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextSize
-from finclaw.agent.window.tokens.estimator import AN_IMAGE, Estimator
+from finclaw.agent.window.tokens import AN_IMAGE, Estimator
 from finclaw.errors import ContextTooLong, Overloaded, ProviderTimeout
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, Event

@@ -45,10 +45,10 @@ def house(tmp_path: Path) -> House:
 @in_virtual_time
 async def test_it_starts_and_ends_where_the_settings_say(house: House) -> None:
     async with house.open(answer, layers=[("turn", use_small_model)]) as gateway:
-        assert await ask_after(gateway, 90) == [], "that fits by default"
+        assert await ask_after(gateway, 70) == [], "that fits by default"
     early = CompactionSettings(start=0.3, target=0.1)
     async with house.open(answer, layers=[("turn", use_small_model)], compaction=early) as gateway:
-        (done,) = await ask_after(gateway, 90)
+        (done,) = await ask_after(gateway, 70)
         assert done.after < 0.3 * SMALL.window < done.before
 
 

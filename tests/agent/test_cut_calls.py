@@ -73,7 +73,7 @@ def booked(bench: Bench) -> Spend:
     ("said", "least", "most"),
     [
         ((WORDS,), 290, 400),
-        ((THOUGHT,), 290, 400),
+        ((THOUGHT,), 270, 400),
         (CALL, 200, 600),
         ((THOUGHT, WORDS, *CALL), 800, 1_300),
     ],

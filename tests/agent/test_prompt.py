@@ -27,7 +27,7 @@ from finclaw.agent.prompt.build import sections_of
 from finclaw.agent.prompt.fence import fence_text
 from finclaw.agent.prompt.rules import compliance, risk_disclaimer
 from finclaw.agent.prompt.turn_context_note import turn_context_sections
-from finclaw.agent.window.tokens.count import count_tokens
+from finclaw.agent.window.tokens import count_tokens
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Features, Model
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender

@@ -27,7 +27,7 @@ from finclaw.agent.window.compaction import Compactor, Summaries
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextNotifier, ContextSize, ContextSizes, part_of
-from finclaw.agent.window.tokens.estimator import CorrectionFactor
+from finclaw.agent.window.tokens import CorrectionFactor
 from finclaw.errors import ConfigError, ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import (

@@ -39,7 +39,7 @@ def condensing(*answers: str) -> Script:
     return answer
 
 
-async def fill(gateway: Gateway, messages: int = 220) -> str:
+async def fill(gateway: Gateway, messages: int = 280) -> str:
     """A long talk in the session of our person, which is told."""
     await gateway.ask("first")
     (session,) = [each.key for each in (await gateway.app.sessions(1)).items]
@@ -94,9 +94,9 @@ async def test_whoever_kept_silent_tells_it_at_the_next_compaction(house: House)
         await fill(gateway)
         assert (await gateway.ask("how is it?")).kind == "skipped"
         assert compactions(gateway) == 1
-        replies = [(await gateway.ask(MUCH)).reply for _ in range(4)]
+        replies = [(await gateway.ask(MUCH)).reply for _ in range(8)]
         assert compactions(gateway) > 2
-        assert sorted(replies, key=str) == [*["done"] * 3, f"done\n\n{ENGLISH}"]
+        assert sorted(replies, key=str) == [*["done"] * 7, f"done\n\n{ENGLISH}"]
 
 
 @in_virtual_time

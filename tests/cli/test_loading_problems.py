@@ -48,10 +48,10 @@ BOX = "providers: {box: {kind: openai, base_url: 'http://127.0.0.1:9/v1'}}\n"
 @pytest.mark.parametrize("command", [("config", "check"), ("doctor",)])
 def test_a_window_too_small_for_the_prompt_is_a_problem(tmp_path: Path, command: tuple[str, ...]) -> None:
     """User trial M4: every message failed, with the advice to send a shorter one."""
-    (tmp_path / "finclaw.yaml").write_text(BOX + "agent: {model: box/m}\nmodels: {box/m: {window: 1000}}\n")
+    (tmp_path / "finclaw.yaml").write_text(BOX + "agent: {model: box/m}\nmodels: {box/m: {window: 1200}}\n")
     ended = finclaw(*command, "--state", tmp_path)
     assert ended.code == 1
-    assert "the window of box/m is 1,000 tokens, and the prompt and the tools alone need about " in ended.out
+    assert "the window of box/m is 1,200 tokens, and the prompt and the tools alone need about " in ended.out
 
 
 def test_a_fallback_with_too_small_a_window_is_named(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_fallback_with_too_small_a_window_is_named(tmp_path: Path) -> None:
 
 def test_the_window_that_it_advises_is_enough(tmp_path: Path) -> None:
     settings = BOX + "agent: {model: box/m}\nmodels: {box/m: {window: WINDOW}}\n"
-    _, out = check(tmp_path, settings.replace("WINDOW", "1000"))
+    _, out = check(tmp_path, settings.replace("WINDOW", "1200"))
     advised = out.partition("give it ")[2].split()[0].replace(",", "")
     assert check(tmp_path, settings.replace("WINDOW", advised))[0] == 0
     assert check(tmp_path, settings.replace("WINDOW", str(int(advised) - 1_024)))[0] == 1

@@ -185,7 +185,7 @@ async def test_another_persons_budget_is_untouched(house: House) -> None:
 async def test_whoever_stops_an_answer_pays_for_what_came(house: House) -> None:
     """And what was held for it is free again."""
     endless = reply(say("word " * 400), delay(99), say("never"), usage=None)
-    async with house.open(endless, answer(), agent=SONNET, budget=limit(agent_day_usd="0.15")) as gateway:
+    async with house.open(endless, answer(), agent=SONNET, budget=limit(agent_day_usd="0.16")) as gateway:
         accepted = await gateway.channel.write("go")
         await until(
             lambda: gateway.provider.streaming == 1 and any(e.name == "stream:text_delta" for e in gateway.events)

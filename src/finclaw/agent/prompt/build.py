@@ -16,7 +16,7 @@ from finclaw.agent.prompt import about, rules
 from finclaw.agent.prompt.assemble import Prompt, assemble
 from finclaw.agent.prompt.profile import ComplianceLevel
 from finclaw.agent.prompt.section import PromptMode, Section
-from finclaw.agent.window.tokens.count import count_tokens
+from finclaw.agent.window.tokens import count_tokens
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model, Vocabulary
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.agent.window.tokens.count import count_tokens
+from finclaw.agent.window.tokens import count_tokens
 from finclaw.kernel.chunk import Vocabulary
 
 PromptMode = Literal["full", "minimal", "none"]

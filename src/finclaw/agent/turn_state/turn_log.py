@@ -8,7 +8,7 @@ from finclaw.agent.budget.call_ledger import CallLedger, OpenCall, Payer
 from finclaw.agent.budget.spend import CallCost, from_metadata, measured_size
 from finclaw.agent.turn_state.layer_events import as_layer_event
 from finclaw.agent.window.taint import remember_note, remember_taint
-from finclaw.agent.window.tokens.estimator import characters_of
+from finclaw.agent.window.tokens import characters_of
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Outbound

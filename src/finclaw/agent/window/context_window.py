@@ -12,7 +12,7 @@ from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.agent.window.compaction.prompt import instructions, transcript
 from finclaw.agent.window.guard import ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextSizes
-from finclaw.agent.window.tokens.estimator import CorrectionFactor, Estimator, characters_of
+from finclaw.agent.window.tokens import CorrectionFactor, Estimator, characters_of
 from finclaw.errors import ProviderTimeout
 from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary

@@ -10,8 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from finclaw.agent.window.capacity import Breakdown, Status, Thresholds, WindowState
-from finclaw.agent.window.tokens.count import CountMessage, CountText
-from finclaw.agent.window.tokens.estimator import CorrectionFactor
+from finclaw.agent.window.tokens import CorrectionFactor, CountMessage, CountText
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import ContextStatusChanged, ContextThresholdCrossed, Emit
 from finclaw.kernel.message import SUMMARY, Append, Message, Patch, Replace, ToolEnded, ToolStarted, TurnEvent

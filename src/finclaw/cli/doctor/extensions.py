@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.agent.window.capacity import Capacity, Thresholds
-from finclaw.agent.window.tokens.estimator import Estimator
+from finclaw.agent.window.tokens import Estimator
 from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
 from finclaw.clock import SystemClock
 from finclaw.composition.agent import agent_prompt

@@ -12,7 +12,7 @@ from finclaw.agent.window.compaction.options import Compaction, Options, Strateg
 from finclaw.agent.window.compaction.results import level_results, shorten_results
 from finclaw.agent.window.compaction.shorten import cache_counts
 from finclaw.agent.window.compaction.summary import FellBack, Summaries
-from finclaw.agent.window.tokens.count import CountMessage, CountText
+from finclaw.agent.window.tokens import CountMessage, CountText
 from finclaw.kernel.message import Message
 
 MARGIN: Final = 1.2

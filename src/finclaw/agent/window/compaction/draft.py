@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 
-from finclaw.agent.window.tokens.count import CountMessage
+from finclaw.agent.window.tokens import CountMessage
 from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, Text, ToolCall, ToolResult, Truncate
 from finclaw.transcript.tool_pairing import calls_of, match_results
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.tokens.count import CountText
+from finclaw.agent.window.tokens import CountText
 from finclaw.kernel.message import SUMMARY, Message, Role, Text, ToolResult
 from finclaw.numerals.find import AMOUNT, CODES, DATE, SIGNS
 

@@ -12,7 +12,7 @@ from finclaw.agent.window.compaction.facts import facts_of, kept_list, missing
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.compaction.shorten import cut
 from finclaw.agent.window.compaction.summary import HEADING
-from finclaw.agent.window.tokens.count import CountText
+from finclaw.agent.window.tokens import CountText
 from finclaw.ids import new_id
 from finclaw.kernel.message import SUMMARY, Message, Role, Source, Text, ToolResult
 from finclaw.taint.sources import SOURCES, sources_read

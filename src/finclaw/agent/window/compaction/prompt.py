@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from finclaw.agent.window.tokens.estimator import arguments_text
+from finclaw.agent.window.tokens import arguments_text
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 INSTRUCTIONS: Final = """\

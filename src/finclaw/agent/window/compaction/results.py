@@ -5,7 +5,7 @@ from typing import Final
 
 from finclaw.agent.window.compaction.draft import CompactionDraft
 from finclaw.agent.window.compaction.shorten import common_level, with_results_within
-from finclaw.agent.window.tokens.count import CountText
+from finclaw.agent.window.tokens import CountText
 
 _MOST_SHORTENED: Final = 100
 """In one compaction: each is an event in the log. Where so many are not enough, whole exchanges have to go."""

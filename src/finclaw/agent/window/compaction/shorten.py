@@ -7,8 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from finclaw.agent.window.compaction.facts import names_in
-from finclaw.agent.window.tokens.count import CountText
-from finclaw.agent.window.tokens.estimator import arguments_text
+from finclaw.agent.window.tokens import CountText, arguments_text
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 
 _MOST_NAMES: Final = 40

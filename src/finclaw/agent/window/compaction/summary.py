@@ -5,7 +5,7 @@ from math import ceil
 from typing import Final
 
 from finclaw.agent.window.compaction.shorten import with_words_within
-from finclaw.agent.window.tokens.count import CountMessage, CountText
+from finclaw.agent.window.tokens import CountMessage, CountText
 from finclaw.errors import BudgetExceeded, ProviderError
 from finclaw.kernel.message import Message
 from finclaw.text import fix_surrogates
