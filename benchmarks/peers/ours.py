@@ -19,7 +19,7 @@ from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.openai import OpenAIProvider
 from finclaw.redaction import Secret
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 
 
 class Arguments(Struct, frozen=True):

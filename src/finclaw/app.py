@@ -9,10 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.agent import Agent
-from finclaw.approvals.approvals import Approvals
+from finclaw.approvals.approvals import Approvals, ApprovalWatch
+from finclaw.approvals.display import summaries
 from finclaw.approvals.people import People
-from finclaw.approvals.summary import summaries
-from finclaw.approvals.watch import ApprovalWatch
 from finclaw.cancellation import until_done
 from finclaw.channels.supervisor import keep_receiving
 from finclaw.channels.unreachable import memory_key, read_unreachable
@@ -45,21 +44,19 @@ from finclaw.kernel.record import (
 from finclaw.kernel.scope import Outcome, StageEntry
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import accept_for_extension, make_storable
-from finclaw.pipeline.engine import LocalEngine
+from finclaw.pipeline.engine import LocalEngine, Watchdog
 from finclaw.pipeline.gate import Gate
-from finclaw.pipeline.isolation import CrashIsolation
 from finclaw.pipeline.journal import STAGES
+from finclaw.pipeline.message_run import MessageRuns
 from finclaw.pipeline.persons import Chats, PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline
-from finclaw.pipeline.recovery import Recovery
-from finclaw.pipeline.runs import MessageRuns
+from finclaw.pipeline.recovery import CrashIsolation, Recovery
 from finclaw.pipeline.stops import SessionStops, TurnUndo
-from finclaw.pipeline.watchdogs import Watchdog
-from finclaw.routing.session_key import session_key
 from finclaw.sessions.carried_over import KeptOptions
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes, WaitingLimit
 from finclaw.sessions.pool import Pools
+from finclaw.sessions.session_key import session_key
 from finclaw.sessions.waiting import list_queue
 from finclaw.spend_lines import sum_costs, sum_today
 from finclaw.upkeep.stored_data import Upkeep

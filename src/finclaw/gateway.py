@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from finclaw.errors import SessionError
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
-from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import Erased, SenderId
+from finclaw.kernel.envelope import Inbound, QueueMode
 from finclaw.kernel.event import Observer
 from finclaw.kernel.message import Message
 from finclaw.kernel.person import ContactHistory, Person
@@ -19,8 +18,10 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
+    Erased,
     InboundRecord,
     Pruned,
+    SenderId,
     Today,
     TurnRecord,
     TurnTrace,
@@ -28,7 +29,6 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Store
-from finclaw.kernel.turn_options import QueueMode
 from finclaw.text import Language
 
 Summary = tuple[str, str]

@@ -14,7 +14,7 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
-from finclaw.kernel.envelope import Capabilities, Inbound
+from finclaw.kernel.envelope import Capabilities, Inbound, TurnOptions
 from finclaw.kernel.event import Event, ModelFellBack, ModelRetried
 from finclaw.kernel.message import Append, Message, Source, Text, ToolResult, TurnEvent
 from finclaw.kernel.middleware import Layer
@@ -22,7 +22,6 @@ from finclaw.kernel.port import Tool
 from finclaw.kernel.record import Claim, TurnCalls
 from finclaw.kernel.scope import Ids, TurnResult
 from finclaw.kernel.store_port import ConversationStore
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.policy import Consent, nobody
 from finclaw.policy.policy import Policy
 from finclaw.policy.rule import Rule

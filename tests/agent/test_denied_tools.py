@@ -10,9 +10,8 @@ from tests.agent.bench import Bench
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.policy.condition import Condition
 from finclaw.policy.groups import GROUPS, ToolGroup
-from finclaw.policy.policy import Policy
+from finclaw.policy.policy import STAGES, Policy
 from finclaw.policy.rule import Rule
-from finclaw.policy.stages import STAGES
 from finclaw.testing import call, reply
 from finclaw.tools.define import tool
 

@@ -15,11 +15,11 @@ from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.compaction.prompt import BEGIN
 from finclaw.errors import AuthFailed, Overloaded, RateLimited, ServerFailed
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
+from finclaw.kernel.envelope import TurnOptions
 from finclaw.kernel.event import ModelRetried, UsageUpdated
 from finclaw.kernel.message import Append, Patch, Replace, Truncate
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.testing import Reply, ScriptedProvider, call, fails, reply
 from finclaw.tools.define import tool
 

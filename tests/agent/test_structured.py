@@ -12,9 +12,9 @@ from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.model.structured import with_root
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError, TurnStopped, UnfitAnswer
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
+from finclaw.kernel.envelope import TurnOptions
 from finclaw.kernel.event import TextStreamed
 from finclaw.kernel.port import ToolOutput, ToolScope
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.testing import ScriptedProvider, call, delay, fails, reply
 from finclaw.tools.define import tool
 

@@ -12,9 +12,9 @@ from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import AuthFailed, ModelUnknown
 from finclaw.kernel.chunk import Features, Model, ModelRequest
+from finclaw.kernel.envelope import THOUGHTS, TurnOptions
 from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
-from finclaw.kernel.turn_options import THOUGHTS, TurnOptions
 from finclaw.testing import ScriptedProvider, call, fails, reply
 from finclaw.tools.define import tool
 

@@ -9,8 +9,8 @@ from tests.ports.nouns import nobody
 from finclaw.approvals.action import Action
 from finclaw.approvals.announce import unheard
 from finclaw.approvals.approvals import Approvals
-from finclaw.approvals.chat_directory import NoChats
 from finclaw.approvals.people import People, PersonSettings
+from finclaw.approvals.remote_approvers import NoChats
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 
 from finclaw.approvals.card import LONGEST, card
-from finclaw.approvals.safe_display import format_lines, quote_text
+from finclaw.approvals.display import format_lines, quote_text
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
 from finclaw.transcript.approval_id import short_id

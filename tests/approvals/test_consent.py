@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tests.ports.approval_nouns import wish
 
-from finclaw.approvals.consent import approvers_for, may_decide, may_revoke, may_still_give
-from finclaw.approvals.people import People, PersonSettings
+from finclaw.approvals.people import People, PersonSettings, approvers_for, may_decide, may_revoke, may_still_give
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.errors import ConfigError, ToolDenied
 from finclaw.kernel.envelope import Inbound, Limits, Sender

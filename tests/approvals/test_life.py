@@ -15,8 +15,8 @@ from tests.ports.approval_nouns import ADA, SESSION, said, wish
 
 from finclaw.approvals.announce import unheard
 from finclaw.approvals.approvals import Approvals
-from finclaw.approvals.chat_directory import NoChats
 from finclaw.approvals.people import People
+from finclaw.approvals.remote_approvers import NoChats
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.kernel.approval import Approval, Refusal
 from finclaw.kernel.envelope import Inbound, Sender

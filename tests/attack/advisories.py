@@ -98,7 +98,7 @@ ADVISORIES: Final[dict[str, Row]] = {
         "People are who the channel says they are, by an id that stays; never by what they call themselves.",
         (
             f"{_SPOOF}[a name like the approver's]",
-            "tests/routing/test_session_key.py::test_text_time_name_and_roles_have_no_part_in_it",
+            "tests/sessions/test_session_key.py::test_text_time_name_and_roles_have_no_part_in_it",
         ),
         later=f"{_MESSAGES}: who may write at all (gate and pairing)",
     ),

@@ -23,7 +23,7 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.builtins.memory.wish import FORGET, REMEMBER, remove_quotes
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.control import extract_control_tokens
-from finclaw.delivery.preview import Preview
+from finclaw.pipeline.preview import Preview
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret

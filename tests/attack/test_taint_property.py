@@ -16,11 +16,10 @@ from finclaw.agent.window.size import ContextSize
 from finclaw.builtins.delegate import MOST_SOURCES
 from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.envelope import Inbound, Limits, Sender
+from finclaw.kernel.envelope import NO_OPTIONS, Inbound, Limits, Sender
 from finclaw.kernel.message import Append, Message, ToolResult, Truncate
 from finclaw.kernel.record import Claim
 from finclaw.kernel.scope import Ids
-from finclaw.kernel.turn_options import NO_OPTIONS
 from finclaw.pipeline.dispatch import input_message, left_out_note
 from finclaw.pipeline.stops import apply_edit
 from finclaw.sessions.carried_over import LeftOut, pack_line

@@ -16,8 +16,8 @@ from tests.walks.tools import Desk as Watched
 from finclaw.agent.settings import AgentSettings
 from finclaw.builtins.note import put_note
 from finclaw.kernel.chunk import ModelRequest
+from finclaw.kernel.envelope import TurnOptions
 from finclaw.kernel.scope import MessageContext, Outcome, TurnContext, TurnResult
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.kinds import StoreKind
 from finclaw.taint.sources import sources_of

@@ -15,8 +15,8 @@ from tests.support.checker import Verdict, judge
 from tests.support.history import HistoryEvent, InboundRow, ReplySeen, Rows, TurnRow, UnitRow
 
 from finclaw.clock import SystemClock
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.delivery.outbox import MAX_DOUBTS
-from finclaw.delivery.split import RESENT_MARK
 from finclaw.kernel.message import Message
 from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.jsonl.directory import SESSIONS

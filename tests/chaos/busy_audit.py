@@ -14,8 +14,8 @@ from tests.chaos.busy_child import number_in, write_answer
 from tests.support.checker import judge
 from tests.support.history import HistoryEvent, ReplySeen, UnitRow
 
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.delivery.outbox import MAX_DOUBTS
-from finclaw.delivery.split import RESENT_MARK
 from finclaw.tools.unsourced_figures import NO_SOURCE
 
 STOPS: Final = frozenset({"/stop", "stop", "중지"})

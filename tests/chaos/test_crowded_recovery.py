@@ -19,8 +19,8 @@ import pytest
 from tests.walks.house import Gateway, House
 
 from finclaw.kernel.chunk import ModelRequest
+from finclaw.kernel.envelope import TurnOptions
 from finclaw.kernel.record import InboundRecord
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.sessions.steering import WaitingMode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import finclaw
 from finclaw import Settings
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.errors import SendFailed
 from finclaw.kernel.envelope import Receipt
 from finclaw.kernel.record import OutboxItem

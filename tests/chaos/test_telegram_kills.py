@@ -12,7 +12,7 @@ from tests.chaos.telegram_platform import FIRST_CHAT, MARK, TelegramPlatform
 from tests.fork_server import GATEWAY
 from tests.support.history import History
 
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.diagnostics.crash_points import CRASH_POINTS
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3_600)]

@@ -9,11 +9,10 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.commands.trace import find_turn
 from finclaw.composition import build
-from finclaw.kernel.envelope import Inbound, Limits, Sender
+from finclaw.kernel.envelope import Inbound, Limits, Sender, TurnOptions
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Provider
 from finclaw.kernel.record import TurnTrace
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.policy import Consent, nobody
 from finclaw.policy.rule import Rule

@@ -13,7 +13,7 @@ from tests.cli.trading_chat import ORDER, kim_wants_to_buy, kims, trading
 
 from finclaw.app import App
 from finclaw.clock import SystemClock
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.testing.provider import ScriptedProvider, hold, reply, say
 from finclaw.web.principal import OWNER, MessageBody, inbound
 

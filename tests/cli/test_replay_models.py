@@ -9,9 +9,8 @@ from tests.cli.recorded_turns import Recorder
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.commands.replay import replay
 from finclaw.errors import Overloaded
-from finclaw.kernel.envelope import Limits
+from finclaw.kernel.envelope import Limits, TurnOptions
 from finclaw.kernel.message import Text
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.providers.settings import ProviderSettings
 from finclaw.redaction import Secret
 from finclaw.testing import fails

@@ -15,7 +15,7 @@ from finclaw.agent.settings import LocatedRef
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
-from finclaw.kernel.turn_options import QueueMode
+from finclaw.kernel.envelope import QueueMode
 from finclaw.pipeline.settings import DIRECTIVES
 from finclaw.sessions.waiting import DropPolicy
 

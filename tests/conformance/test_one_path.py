@@ -29,9 +29,8 @@ from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.kernel.scope import ToolCallContext
 from finclaw.policy.condition import Condition
-from finclaw.policy.policy import Policy
+from finclaw.policy.policy import STAGES, Policy, Stage
 from finclaw.policy.rule import Rule
-from finclaw.policy.stages import STAGES, Stage
 from finclaw.policy.verdict import PolicyContext, StageVerdict, facts_of
 from finclaw.testing import Reply, call, reply
 from finclaw.tools.define import ToolOptions, raw_tool, tool
@@ -472,6 +471,6 @@ def test_each_event_is_made_in_the_one_place_where_the_thing_happens() -> None:
     several = {name for name, files in places.items() if len(files) > 1}
     assert several == {"tool:unregister", "session:repair", "stream:text_delta", "queue:change"}
     told_by = {name: next(iter(places[name])) for name in places if name not in several}
-    assert told_by["tool:policy:verdict"] == told_by["tool:policy:deny"] == "policy/announce.py"
+    assert told_by["tool:policy:verdict"] == told_by["tool:policy:deny"] == "policy/policy.py"
     assert told_by["tool:execute:timeout"] == told_by["tool:circuit:change"] == "agent/tool_call.py"
     assert told_by["session:lock:acquire"] == told_by["session:lock:stale"]

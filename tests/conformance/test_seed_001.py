@@ -28,9 +28,8 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import LockTakenOver, PolicyJudged
 from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
 from finclaw.kernel.port import ToolScope
-from finclaw.policy.policy import Policy
+from finclaw.policy.policy import STAGES, Policy
 from finclaw.policy.rule import Rule
-from finclaw.policy.stages import STAGES
 from finclaw.policy.verdict import PolicyContext, ToolFacts, Verdict
 from finclaw.storage.jsonl.base import repair_transcript
 from finclaw.testing import FakeClock, call, reply

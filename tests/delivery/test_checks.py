@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from finclaw.delivery.visible import Check, apply_visibility_checks, make_visible
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound
-from finclaw.kernel.visibility import Draft, DraftFinding
+from finclaw.kernel.scope import Draft, DraftFinding
 
 ABOUT = Draft("", "final")
 CARDS = Capabilities(embeds=True)

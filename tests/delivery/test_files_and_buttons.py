@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.format import has_room_for
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK, has_room_for
 from finclaw.delivery.visible import make_visible
 from finclaw.kernel.envelope import ActionButton, ButtonLimits, Capabilities, Outbound, OutboundFile, OutboundKind
 from finclaw.testing.channel import PROFILES

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from finclaw.delivery.reply_sequencer import MOST_WAITING, SEND_SECONDS, PartKind, ReplySequencer, sequence_reply
+from finclaw.pipeline.reply_sequencer import MOST_WAITING, SEND_SECONDS, PartKind, ReplySequencer, sequence_reply
 from finclaw.testing import FakeClock
 
 

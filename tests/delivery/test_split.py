@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.delivery.documents import FAMILY, FLAG, SYLLABLES, make_document
 
-from finclaw.delivery.split import split_message
+from finclaw.delivery.format import split_message
 from finclaw.text import LengthUnit, text_length
 
 _prose = st.text(st.sampled_from("ab다.  \n\n가\t漢🙂"), max_size=400)

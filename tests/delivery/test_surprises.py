@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 import finclaw
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.kernel.envelope import Inbound, Receipt, Sender
 from finclaw.kernel.record import OutboxItem
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.delivery.visible import make_visible
 from finclaw.kernel.envelope import Capabilities, Embed, Outbound, OutboundKind
 

@@ -225,7 +225,7 @@ async def test_headlines_with_their_links_and_made_up_ones_are_called_so(house: 
 # ── what the commands stand on ──────────────────────────────────────────────────────────────────────────────
 
 ROOT = Path(__file__).parents[2]
-CORE = ("app", "agent", "composition", "delivery", "extensions", "pipeline", "routing", "sessions", "storage")
+CORE = ("app", "agent", "composition", "delivery", "extensions", "pipeline", "sessions", "storage")
 
 
 @pytest.mark.spec("P-50")

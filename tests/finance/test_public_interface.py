@@ -10,7 +10,7 @@ from finclaw.config.schema import Settings
 from finclaw.kernel.context import MARKET_FIELDS
 
 SOURCE = Path(finclaw.__file__).parent
-CORE = ("kernel", "pipeline", "agent", "extensions", "delivery", "sessions", "tools", "routing", "transcript")
+CORE = ("kernel", "pipeline", "agent", "extensions", "delivery", "sessions", "tools", "transcript")
 COMMANDS = {"price", "fx", "market", "news", "chart", "watch"}
 
 

@@ -12,8 +12,8 @@ from tests.walks.live_gateway import opened
 from finclaw.approvals.people import PersonSettings
 from finclaw.finance.answers import WatchRequest, read_watch
 from finclaw.finance.watchlist import MIGRATIONS, MOST_WATCHED, TooManyWatched, Watchlists
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import Person
+from finclaw.kernel.record import SenderId
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock, call

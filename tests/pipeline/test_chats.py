@@ -14,7 +14,7 @@ from finclaw.ids import identity
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.persons import Chats, PersonDirectory
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
 

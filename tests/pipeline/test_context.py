@@ -12,11 +12,11 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.record import Accepted, Reserve
 from finclaw.kernel.scope import Ids
 from finclaw.pipeline.context import Contexts
-from finclaw.pipeline.dispatch import Dispatch, SessionOpening
+from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.gate import normalize
 from finclaw.pipeline.journal import Journal
 from finclaw.pipeline.message_run import Deadline, MessageRun
-from finclaw.sessions.conversation import RecentConversations
+from finclaw.sessions.conversation import RecentConversations, SessionOpening
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import LaneWaiting

@@ -14,7 +14,7 @@ from tests.machine import examples
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
-from finclaw.pipeline.isolation import CrashIsolation, Entry
+from finclaw.pipeline.recovery import CrashIsolation, Entry
 from finclaw.sessions.lane import Lanes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,8 +5,7 @@ import pytest
 from finclaw.errors import ConfigError
 from finclaw.kernel.envelope import Inbound, Limits, Sender
 from finclaw.kernel.person import Person
-from finclaw.pipeline.person_fields import check_fields
-from finclaw.pipeline.persons import PersonDirectory
+from finclaw.pipeline.persons import PersonDirectory, check_fields
 
 MINA = Person(id="telegram:bot:1", language="ko", identities=("telegram:bot:1", "slack:team:U1"))
 

@@ -6,10 +6,8 @@ import pytest
 
 from finclaw.kernel.event import Event, PolicyDenied, PolicyJudged
 from finclaw.kernel.scope import Ids
-from finclaw.policy.announce import announce
-from finclaw.policy.policy import Policy
+from finclaw.policy.policy import FINANCE_SAFETY, Policy, Stage, announce
 from finclaw.policy.rule import Rule
-from finclaw.policy.stages import FINANCE_SAFETY, Stage
 from finclaw.policy.verdict import PolicyContext, StageVerdict, ToolFacts
 
 IDS = Ids(agent="main", session="s", inbound_id="m", turn_id="t")

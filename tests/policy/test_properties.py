@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from finclaw.errors import ConfigError
 from finclaw.policy.condition import Condition, Operator
 from finclaw.policy.groups import GROUPS
-from finclaw.policy.policy import Policy
+from finclaw.policy.policy import FINANCE_SAFETY, STAGES, Policy
 from finclaw.policy.rule import SCOPES, Rule, Scope
-from finclaw.policy.stages import FINANCE_SAFETY, STAGES
 from finclaw.policy.verdict import PolicyContext, ToolFacts, Verdict
 
 STRICTNESS: dict[Verdict, int] = {"allow": 0, "require-approval": 1, "deny": 2}

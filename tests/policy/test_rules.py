@@ -12,8 +12,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.port import Isolation, Tool, ToolOutput, ToolScope
 from finclaw.policy.condition import Condition
-from finclaw.policy.rule import Rule
-from finclaw.policy.rule_check import check_rules
+from finclaw.policy.rule import Rule, check_rules
 from finclaw.policy.verdict import ToolFacts, facts_of
 from finclaw.tools.define import tool
 

@@ -7,10 +7,8 @@ import pytest
 from finclaw.errors import ConfigError
 from finclaw.policy.condition import Condition
 from finclaw.policy.groups import GROUPS, ToolGroup
-from finclaw.policy.policy import Policy
-from finclaw.policy.rule import Rule, Scope
-from finclaw.policy.rule_book import RuleBook
-from finclaw.policy.stages import FINANCE_SAFETY, STAGES, Stage
+from finclaw.policy.policy import FINANCE_SAFETY, STAGES, Policy, Stage
+from finclaw.policy.rule import Rule, RuleBook, Scope
 from finclaw.policy.verdict import Judgement, PolicyContext, StageVerdict, ToolFacts, Verdict
 
 NINE = [
@@ -353,7 +351,7 @@ def test_the_stages_can_be_replaced() -> None:
 def test_finance_safety_cannot_be_left_out_or_imitated() -> None:
     fake = Stage("finance-safety", _weekend)
     for stages in ([], [Stage("weekend", _weekend)], [each for each in STAGES if each is not FINANCE_SAFETY] + [fake]):
-        with pytest.raises(ConfigError, match=r"lack finance-safety.*put finclaw\.policy\.stages"):
+        with pytest.raises(ConfigError, match=r"lack finance-safety.*put finclaw\.policy\.policy"):
             Policy(stages=stages)
 
 

@@ -13,7 +13,7 @@ from tests.ports import nouns
 from tests.support.telegram import BotApi
 
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.delivery.visible import make_visible
 from finclaw.errors import AttachmentRefused, SendRefused
 from finclaw.kernel.envelope import Attachment, AttachmentKind, Capabilities, Inbound, InboundKind, Outbound, Sender

@@ -15,11 +15,10 @@ from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import SessionError
 from finclaw.kernel.approval import Decision
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.erasure import Erased, Part, SenderId
 from finclaw.kernel.message import Append, Message, Source, Text
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.record import Accepted, Erased, Part, SenderId
 from finclaw.kernel.store_port import Store
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock

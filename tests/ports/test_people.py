@@ -14,9 +14,8 @@ from tests.ports.state_search import found_in
 
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound, Limits, Sender
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import Person
-from finclaw.kernel.record import Spend
+from finclaw.kernel.record import SenderId, Spend
 from finclaw.kernel.store_port import Store
 
 ADA, BOB, SLACK = "memory:local:ada", "memory:local:bob", "slack:team%3A1:U1"

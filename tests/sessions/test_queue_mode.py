@@ -2,7 +2,7 @@
 
 import pytest
 
-from finclaw.kernel.turn_options import QueueMode
+from finclaw.kernel.envelope import QueueMode
 from finclaw.sessions.steering import (
     ChosenMode,
     ModeOrigin,

@@ -19,7 +19,7 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Se
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.record import Accepted, OutboxItem, OutboxState
 from finclaw.kernel.scope import DeliveryContext
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.storage.sqlite.codec import read_inbound
 from finclaw.storage.sqlite.store import SqliteStore, open_store

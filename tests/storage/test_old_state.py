@@ -28,7 +28,7 @@ from tests.fixtures.make_old_state import KINDS, LONG, LOOKED_AT, Life, come_to_
 import finclaw
 from finclaw.cli.main import main
 from finclaw.clock import SystemClock
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.storage.sqlite.codec import read_event, read_inbound, read_outcome, write, write_inbound, write_outcome

@@ -18,11 +18,10 @@ from finclaw.approvals.people import PersonSettings
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.context import current_turn
-from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.envelope import Capabilities, QueueMode, TurnOptions
 from finclaw.kernel.event import ApprovalChanged, Event, MessageEnded
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.policy.condition import Condition
 from finclaw.policy.rule import Rule

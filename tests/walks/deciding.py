@@ -8,7 +8,7 @@ from finclaw.approvals.action import Action
 from finclaw.approvals.people import PersonSettings
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ChatType, Inbound, Sender
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 
 MINA = PersonSettings(name="Mina", known_as=("memory:local:mina",), roles=("approver",))
 

@@ -15,7 +15,7 @@ from finclaw.approvals.settings import ApprovalSettings
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import Inbound
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.testing import call, reply
 from finclaw.transcript.approval_id import short_id
 

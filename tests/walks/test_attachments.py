@@ -11,7 +11,7 @@ from finclaw.errors import AttachmentRefused, ChannelError
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
 from finclaw.kernel.message import Image
 from finclaw.kernel.port import Clock
-from finclaw.pipeline.attachments import ALL_SECONDS, MOST_FILES, MOST_SIDE
+from finclaw.pipeline.context import ALL_SECONDS, MOST_FILES, MOST_SIDE
 from finclaw.testing import MemoryChannel
 from finclaw.testing.channel import PROFILES
 

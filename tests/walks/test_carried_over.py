@@ -10,10 +10,9 @@ from tests.walks.deciding import asked, state, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.envelope import Capabilities, QueueMode, TurnOptions
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.sessions.waiting import DropPolicy
 from finclaw.testing import call, delay, reply

@@ -17,7 +17,7 @@ from finclaw.kernel.envelope import ActionButton, Inbound, OutboundFile
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope
-from finclaw.kernel.visibility import Draft, DraftFinding
+from finclaw.kernel.scope import Draft, DraftFinding
 from finclaw.testing import ScriptedProvider, delay, reply
 from finclaw.testing.channel import PROFILES
 

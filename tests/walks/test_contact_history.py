@@ -7,10 +7,10 @@ import pytest
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.kernel.envelope import Capabilities
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import ContactHistory
 from finclaw.kernel.port import ToolOutput
+from finclaw.kernel.record import SenderId
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import call, reply
 from finclaw.tools.define import tool

@@ -16,7 +16,7 @@ from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Outbound,
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import DeliveryContext, TurnContext, TurnResult
 from finclaw.policy.rule import Rule
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.testing import call, delay, reply
 
 KST = timezone(timedelta(hours=9))

@@ -7,8 +7,7 @@ from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.approvals.people import PersonSettings
-from finclaw.kernel.envelope import Attachment
-from finclaw.kernel.turn_options import TurnOptions
+from finclaw.kernel.envelope import Attachment, TurnOptions
 from finclaw.pipeline.settings import CommandSettings
 from finclaw.storage.kinds import StoreKind
 

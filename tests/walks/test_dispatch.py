@@ -8,8 +8,8 @@ from tests.walks.house import A_TURN_EACH, House, in_virtual_time
 from tests.walks.joining import LOOK, slowly, write
 from tests.walks.tools import Desk
 
+from finclaw.kernel.envelope import QueueMode
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.turn_options import QueueMode
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import delay, reply
 

@@ -13,7 +13,7 @@ from finclaw.delivery.notice import notice
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted, InboundRecord
-from finclaw.pipeline.isolation import RECOVERED_AT_ONCE
+from finclaw.pipeline.recovery import RECOVERED_AT_ONCE
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import delay, reply
 

@@ -20,7 +20,7 @@ from finclaw.kernel.event import Event, MessageEnded, PreviewUpdated, ToolRegist
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput, ToolScope
-from finclaw.kernel.visibility import Draft, DraftFinding
+from finclaw.kernel.scope import Draft, DraftFinding
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, crash_at, reply
 from finclaw.testing.provider import Line, Script
 from finclaw.tools.define import tool

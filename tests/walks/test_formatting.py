@@ -6,8 +6,7 @@ from tests.walks.house import House, in_virtual_time
 
 from finclaw.composition import build
 from finclaw.config.schema import Settings
-from finclaw.delivery.format import has_room_for
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK, has_room_for
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.numerals.write import format_financial_number

@@ -18,7 +18,7 @@ from finclaw.approvals.settings import ApprovalSettings
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.event import ApprovalChanged
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.testing import call, reply
 from finclaw.transcript.approval_id import action_hash, short_id
 

@@ -12,9 +12,8 @@ from tests.walks.tools import Desk
 
 from finclaw.errors import BadRequest
 from finclaw.gateway import StopRequest
-from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.envelope import Capabilities, QueueMode
 from finclaw.kernel.event import Event, MessageEnded
-from finclaw.kernel.turn_options import QueueMode
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.testing import call, crash_at, delay, fails, reply, say
 

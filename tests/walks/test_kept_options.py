@@ -6,7 +6,7 @@ import pytest
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings
-from finclaw.kernel.turn_options import TurnOptions
+from finclaw.kernel.envelope import TurnOptions
 from finclaw.storage.kinds import StoreKind
 
 THINKER = AgentSettings(model="anthropic/claude-haiku-4-5")

@@ -9,8 +9,8 @@ from tests.walks.pressing import BUY, TELEGRAM, Broker, press
 
 from finclaw.builtins.basics import BasicCommand
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.kernel.record import SenderId
 from finclaw.pipeline.settings import CommandSettings
 from finclaw.testing import reply
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown, StoreFailed
 from finclaw.kernel.envelope import Capabilities, OutboundFile
 from finclaw.pipeline.settings import PipelineSettings

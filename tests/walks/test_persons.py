@@ -9,8 +9,8 @@ from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.approvals.people import LOCAL, PersonSettings
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.port import ToolOutput, ToolScope
+from finclaw.kernel.record import SenderId
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.testing import call, reply
 from finclaw.tools.define import tool

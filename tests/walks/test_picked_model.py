@@ -12,9 +12,8 @@ import finclaw
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import AuthFailed
-from finclaw.kernel.envelope import Limits
+from finclaw.kernel.envelope import Limits, TurnOptions
 from finclaw.kernel.event import ModelFellBack
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, fails
 from finclaw.testing.provider import Line

@@ -15,11 +15,11 @@ from finclaw.cli.commands.replay import replay
 from finclaw.cli.commands.trace import trace_of, tree_lines
 from finclaw.config.schema import Settings
 from finclaw.kernel.context import Context
+from finclaw.kernel.envelope import QueueMode, TurnOptions
 from finclaw.kernel.event import QueueChanged
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.sessions.settings import QueueSettings, SessionSettings
 from finclaw.sessions.waiting import LONGEST_LINE, DropPolicy
 from finclaw.testing import MemoryChannel, call, delay, reply

@@ -11,10 +11,9 @@ import finclaw
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
 from finclaw.kernel.chunk import ModelRequest, Usage
-from finclaw.kernel.envelope import Limits
+from finclaw.kernel.envelope import THOUGHTS, Limits, TurnOptions
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import Outcome, TurnContext, TurnResult
-from finclaw.kernel.turn_options import THOUGHTS, TurnOptions
 from finclaw.providers.settings import ModelSettings, ProviderSettings
 from finclaw.testing import MemoryChannel, ScriptedProvider, call, reply
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from msgspec import convert, structs
 
-from finclaw.approvals.summary import summaries
+from finclaw.approvals.display import summaries
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InboundConflict, SessionError
 from finclaw.gateway import PersonRecord, QueuedMessage, StopReport, StopRequest, Summary, UndoneTurn, UnreachableChat
@@ -25,7 +25,6 @@ from finclaw.kernel.approval import (
 )
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import Erased, SenderId
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, Source, Text
@@ -36,9 +35,11 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
+    Erased,
     InboundRecord,
     IntegrityFinding,
     Pruned,
+    SenderId,
     SessionPage,
     SessionRecord,
     Today,
@@ -48,7 +49,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome, StageEntry, ToolUse
 from finclaw.kernel.store_port import Store
-from finclaw.pipeline.person_fields import check_fields
+from finclaw.pipeline.persons import check_fields
 from finclaw.transcript.integrity import mend
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -18,7 +18,7 @@ from finclaw.errors import StoreCorrupt, StoreFailed
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.message import Message, Source, Text, ToolCall
 from finclaw.redaction import Secret
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.transcript.conversation_file import write_conversation
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings

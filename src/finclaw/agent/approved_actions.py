@@ -8,7 +8,7 @@ from finclaw.agent.step import RunCall
 from finclaw.agent.tool_results import unknown_outcome
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.approvals.approvals import Approvals
-from finclaw.approvals.summary import ending_line
+from finclaw.approvals.display import ending_line
 from finclaw.ids import new_id
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ActionButton

@@ -18,8 +18,7 @@ from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Tool, ToolScope
 from finclaw.policy import Consent
-from finclaw.policy.announce import announce
-from finclaw.policy.policy import Policy
+from finclaw.policy.policy import Policy, announce
 from finclaw.policy.verdict import PolicyContext, facts_of
 from finclaw.taint.sources import others_heard, sources_met
 from finclaw.tools.registry import ToolRegistry

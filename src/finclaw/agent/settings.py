@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from finclaw.agent.prompt.profile import ComplianceLevel
 from finclaw.agent.prompt.section import PromptMode
-from finclaw.kernel.turn_options import ThinkingLevel, Verbosity
+from finclaw.kernel.envelope import ThinkingLevel, Verbosity
 from finclaw.redaction import Follow
 
 

@@ -1,6 +1,7 @@
 """Approvals: asking a person and taking the decision, for all channels and the agent. The store has the last word."""
 
 import asyncio
+import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,14 +17,11 @@ from finclaw.approvals import messages
 from finclaw.approvals.action import Action, has_drifted
 from finclaw.approvals.announce import Announcer
 from finclaw.approvals.card import card, decision_buttons
-from finclaw.approvals.chat_directory import ChatDirectory
-from finclaw.approvals.consent import approvers_for, decides_here, may_decide, may_still_give
 from finclaw.approvals.grants import Grants
-from finclaw.approvals.limits import ApprovalLimits, Crowded, KnownAs
-from finclaw.approvals.people import People, identity_of
-from finclaw.approvals.remote_approvers import RemoteApprovers
+from finclaw.approvals.people import People, approvers_for, decides_here, identity_of, may_decide, may_still_give
+from finclaw.approvals.remote_approvers import ApprovalLimits, ChatDirectory, Crowded, KnownAs, RemoteApprovers
 from finclaw.approvals.settings import ApprovalSettings
-from finclaw.errors import ToolDenied
+from finclaw.errors import SessionError, ToolDenied
 from finclaw.kernel.approval import (
     Approval,
     ApprovalScope,
@@ -39,6 +37,9 @@ from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
 from finclaw.redaction.redact import redact_for_display
 from finclaw.transcript.approval_id import SHORTEST_TYPED, action_hash, new_approval_id, read_approval_id, read_short_id
+
+log = logging.getLogger(__name__)
+
 
 _MANY: Final = 10_000
 _RECENT: Final = 1_000
@@ -318,3 +319,51 @@ def _next(asked: Approval) -> datetime:
     if asked.state != "pending" or asked.reminded_at is not None:
         return asked.expires_at
     return asked.asked_at + (asked.expires_at - asked.asked_at) / 2
+
+
+_LONGEST_NAP: Final = 60.0
+"""Seconds. A clock that was set, or a machine that slept, is noticed by then."""
+_AFTER_TROUBLE: Final = 5.0
+
+
+class ApprovalWatch:
+    """A background task that the app starts and stops."""
+
+    def __init__(self, approvals: Approvals, clock: Clock) -> None:
+        self._approvals = approvals
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._watch(), name="approvals")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _watch(self) -> None:
+        while True:
+            self._approvals.asked.clear()
+            try:
+                due = await self._approvals.sweep()
+            except SessionError as error:  # the disk may do better in a moment; nothing was told
+                log.error("approvals could not be looked at: %s", error)
+                await self._clock.sleep(_AFTER_TROUBLE)
+            else:
+                await self._until(due)
+
+    async def _until(self, due: datetime | None) -> None:
+        """Until then, or until somebody asks for another approval, which may be due before it."""
+        if due is None:
+            await self._approvals.asked.wait()
+            return
+        seconds = (due - self._clock.now()).total_seconds()
+        nap = asyncio.create_task(self._clock.sleep(min(max(0.0, seconds), _LONGEST_NAP)))
+        asked = asyncio.create_task(self._approvals.asked.wait())
+        try:
+            await asyncio.wait([nap, asked], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            nap.cancel()
+            asked.cancel()
+            await asyncio.wait([nap, asked])

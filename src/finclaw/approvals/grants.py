@@ -6,9 +6,8 @@ from typing import Final
 
 from finclaw.approvals.action import Action
 from finclaw.approvals.announce import Announcer
-from finclaw.approvals.chat_directory import ChatDirectory
-from finclaw.approvals.consent import may_revoke, may_still_give
-from finclaw.approvals.people import People, identity_of
+from finclaw.approvals.people import People, identity_of, may_revoke, may_still_give
+from finclaw.approvals.remote_approvers import ChatDirectory
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.kernel.approval import (
     Approval,

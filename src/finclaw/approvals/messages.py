@@ -6,7 +6,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from finclaw.approvals.card import deadline
-from finclaw.approvals.summary import action_line
+from finclaw.approvals.display import action_line
 from finclaw.kernel.approval import Addressee, Approval, Decision
 from finclaw.kernel.envelope import ActionButton, Inbound, Limits, Outbound, Sender
 from finclaw.text import Language

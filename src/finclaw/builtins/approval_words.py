@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from finclaw.approvals.local_time import time_of_day
-from finclaw.approvals.summary import action_line, action_lines, short_ids
+from finclaw.approvals.display import action_line, action_lines, short_ids, time_of_day
 from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.text import Language
 from finclaw.transcript.approval_id import SHORTEST_TYPED, short_id

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from finclaw.approvals.local_time import day_of
-from finclaw.approvals.safe_display import format_lines, quote_text
+from finclaw.approvals.display import day_of, format_lines, quote_text
 from finclaw.builtins.approval_words import refusal_text
 from finclaw.kernel.approval import RefusalReason, Standing
 from finclaw.redaction.redact import redact_for_display

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from finclaw.errors import ConfigError
-from finclaw.kernel.turn_options import QueueMode
+from finclaw.kernel.envelope import QueueMode
 from finclaw.redaction import Secret
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")

@@ -218,7 +218,7 @@ class GatewayAtRest:
     def _consents(self) -> "Approvals":
         from finclaw.approvals.announce import unheard  # noqa: PLC0415  start-up: for approvals only
         from finclaw.approvals.approvals import Approvals  # noqa: PLC0415  start-up: the same
-        from finclaw.approvals.chat_directory import NoChats  # noqa: PLC0415  start-up: the same
+        from finclaw.approvals.remote_approvers import NoChats  # noqa: PLC0415  start-up: the same
 
         settings = self._settings
         people = settings.everybody()
@@ -246,7 +246,7 @@ class GatewayAtRest:
         return await self._consents.decide(typed, verdict, evidence, scope=scope, reason=reason)
 
     def summaries(self, approvals: Sequence[Approval]) -> Sequence[Summary]:
-        from finclaw.approvals.summary import summaries  # noqa: PLC0415  start-up: for approvals only
+        from finclaw.approvals.display import summaries  # noqa: PLC0415  start-up: for approvals only
 
         return summaries(approvals)
 

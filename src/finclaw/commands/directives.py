@@ -15,8 +15,8 @@ from finclaw.commands.registry import CommandRegistry
 from finclaw.commands.words import describe_options, join_roles, say
 from finclaw.errors import ModelUnknown
 from finclaw.kernel.chunk import Model
+from finclaw.kernel.envelope import NO_OPTIONS, TurnOptions
 from finclaw.kernel.port import Command, CommandScope
-from finclaw.kernel.turn_options import NO_OPTIONS, TurnOptions
 
 DEFAULTS: Final = frozenset({"default", "기본", "기본값"})
 """Words behind a directive that give the choice back to the settings."""

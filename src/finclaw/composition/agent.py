@@ -15,7 +15,7 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.chunk import Model
 from finclaw.policy import Consent
 from finclaw.policy.policy import Policy
-from finclaw.policy.rule_check import check_rules
+from finclaw.policy.rule import check_rules
 from finclaw.tools.guard_options import GuardChoice
 
 log = logging.getLogger(__name__)

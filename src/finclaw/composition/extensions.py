@@ -47,13 +47,12 @@ from finclaw.finance.watchlist import Watching
 from finclaw.gateway import Gateway, StopReport, StopRequest, UndoneTurn
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.envelope import Capabilities, Inbound
+from finclaw.kernel.envelope import Capabilities, Inbound, TurnOptions
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.kernel.message import Message
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ from finclaw.kernel.port import Channel, Clock, Provider
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import accept_for_extension
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.isolation import CrashIsolation
+from finclaw.pipeline.message_run import MessageRuns
 from finclaw.pipeline.persons import Chats, PersonService, open_directory
-from finclaw.pipeline.runs import MessageRuns
+from finclaw.pipeline.recovery import CrashIsolation
 from finclaw.pipeline.stops import SessionStops
 from finclaw.policy import Consent
 from finclaw.sessions.carried_over import KeptOptions

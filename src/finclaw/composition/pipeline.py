@@ -18,14 +18,15 @@ from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import STOP, Commands, CommandServices
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.deliver import Deliver
-from finclaw.pipeline.dispatch import Dispatch, SessionOpening
+from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.early_delivery import EarlyDelivery, EarlyOptions
+from finclaw.pipeline.engine import Watchdog
 from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.persons import ReplyLanguages
 from finclaw.pipeline.pipeline import Pipeline, Stages, Traffic
 from finclaw.pipeline.recovery import Recovery
 from finclaw.pipeline.stops import Revisions, TurnUndo
-from finclaw.pipeline.watchdogs import Watchdog
+from finclaw.sessions.conversation import SessionOpening
 from finclaw.sessions.debounce import Debounce, make_pause
 from finclaw.sessions.lane import WaitingLimit
 from finclaw.sessions.pool import Pools

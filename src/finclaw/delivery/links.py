@@ -5,10 +5,17 @@ without a click, so no picture stays one; an address that nobody named is writte
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from finclaw.taint.addresses import DELIMITERS, without_punctuation
+from msgspec.structs import replace
+
+from finclaw.kernel.envelope import Embed, Inbound, Outbound
+from finclaw.kernel.message import Message
+from finclaw.sessions.conversation import Conversation
+from finclaw.taint.addresses import DELIMITERS, addresses_in, without_punctuation
+from finclaw.taint.sources import sources_met
+from finclaw.text import Language
 
 _IMAGE: Final = re.compile(r"!(?=\[)")
 _TAG: Final = re.compile(r"<(?=[/!?]?[a-zA-Z][a-zA-Z0-9-]{0,40}(?:[\s/>]|$))")
@@ -31,6 +38,46 @@ _TWO_DOTS: Final = re.compile(r"\.[^\s.]++\.\w")
 """All that is left of it in a text without `www`, slash and question mark; it finds a little more, and sooner."""
 
 IsNamed = Callable[[str], bool]
+_NOTE: Final[dict[Language, str]] = {
+    "en": "(An address that neither you nor a page named is shown so that it cannot be clicked.)",
+    "ko": "(직접 주신 주소나 읽은 페이지에 없는 주소는 누를 수 없게 표시했습니다.)",
+}
+
+
+class SafeLinks:
+    """The links of one turn's answer.
+
+    What was read and named is looked up each time, for the turn may still be reading.
+    """
+
+    __slots__ = ("_conversation", "_inbound")
+
+    def __init__(self, conversation: Conversation, inbound: Inbound) -> None:
+        self._conversation = conversation
+        self._inbound = inbound
+
+    def text(self, text: str) -> str:
+        """For a piece of an answer that is still being written."""
+        if not may_hold_links(text) or not self._has_met_strangers():
+            return text
+        return make_links_safe(text, self._is_named())
+
+    def outbound(self, outbound: Outbound, language: Language) -> Outbound:
+        texts = (outbound.text, *(part for card in outbound.embeds for part in (card.title, card.text, card.url or "")))
+        if not any(map(may_hold_links, texts)) or not self._has_met_strangers():
+            return outbound
+        is_named = self._is_named()
+        text = make_links_safe(outbound.text, is_named)
+        if text.count("[.]") > outbound.text.count("[.]") and not self._inbound.is_internal:
+            text = f"{text}\n\n{_NOTE[language]}"
+        return replace(outbound, text=text, embeds=tuple(_card(card, is_named) for card in outbound.embeds))
+
+    def _has_met_strangers(self) -> bool:
+        return bool(sources_met(self._conversation, self._inbound))
+
+    def _is_named(self) -> IsNamed:
+        named = _named_in(self._conversation.next_messages)
+        return lambda address: address in named or f"https://{address}" in named
 
 
 def may_hold_links(text: str) -> bool:
@@ -75,3 +122,23 @@ def _defang(address: str) -> str:
         return address.replace(":", "[:]", 1).replace(".", "[.]")
     scheme, host, rest = plain.groups()
     return f"{scheme[0]}xx{scheme[3:]}://{host.replace('.', '[.]')}{rest}"
+
+
+def _card(card: Embed, is_named: IsNamed) -> Embed:
+    title, text = make_links_safe(card.title, is_named), make_links_safe(card.text, is_named)
+    if card.url is None or is_named(card.url):
+        return Embed(title=title, text=text, url=card.url)
+    return Embed(title=title, text=f"{text}\n{make_links_safe(card.url, is_named)}".strip())
+
+
+def _named_in(messages: Iterable[Message]) -> set[str]:
+    """By people and by what tools gave; not by the model, nor by a result that repeats what the model had asked for."""
+    named, asked = set[str](), set[str]()
+    for message in messages:
+        asked.update(str(value) for call in message.tool_calls for value in call.args.values())
+        if message.source.kind == "user" or message.source.name == "approval":
+            named |= addresses_in(message.text, bare=True)
+        for result in message.tool_results:
+            if result.status == "ok":
+                named |= addresses_in(result.content, bare=True) - asked
+    return named

@@ -7,28 +7,25 @@ be delivered ends as `dead`, the dead letters of the gateway.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import Context
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
 from finclaw.cancellation import asked_to_stop
-from finclaw.delivery.split import RESENT_MARK
+from finclaw.delivery.format import RESENT_MARK
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
-from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown, StoreFailed
+from finclaw.errors import MarkupRefused, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.event import Emit, OutboxItemMoved
 from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Accepted, OutboxItem
-from finclaw.kernel.store_port import Outbox
+from finclaw.kernel.store_port import Outbox, retry_until_committed
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
 
 RETRY_SECONDS: Final = (5.0, 25.0, 120.0, 600.0)
 
@@ -58,10 +55,6 @@ STREAMED_SEND: Final = 15.0
 
 MOST_EDITS: Final = 2
 """Failed tries to put an answer in the place of its preview. Then it is sent as a message of its own."""
-
-COMMIT_FIRST_WAIT: Final = 0.5
-
-COMMIT_LONGEST_WAIT: Final = 30.0
 
 Place = tuple[str, str, str]
 
@@ -446,18 +439,3 @@ async def try_change(
             raise
         return SendUnknown("the channel let a cancellation out")
     return None
-
-
-async def retry_until_committed(commit: Callable[[], Awaitable[T]], clock: Clock, what: str) -> T:
-    """Retry a commit with backoff until the store takes it: a full disk must not lose what this process holds.
-
-    Only the session that waits is held up; others go on.
-    """
-    wait = COMMIT_FIRST_WAIT
-    while True:
-        try:
-            return await commit()
-        except StoreFailed as error:
-            log.error("cannot record %s, trying again in %g s: %s", what, wait, error)
-            await clock.sleep(wait)
-            wait = min(wait * 2, COMMIT_LONGEST_WAIT)

@@ -7,19 +7,21 @@ from typing import Final, NamedTuple
 from markdown_it.token import Token
 
 from finclaw.delivery.document import (
+    NO_MARKS,
     Block,
+    Dialect,
     DocumentPlace,
     Escapes,
     Fixed,
     Forms,
     Inline,
     Leave,
+    Marks,
     TextRun,
     Wrapper,
     Writing,
 )
 from finclaw.delivery.markdown import parse_markdown
-from finclaw.delivery.markup import NO_MARKS, Dialect, Marks
 from finclaw.delivery.table import LongBlocks, TableLayout, read_table
 
 _FIGURE: Final = re.compile(r"[\d.,₩$€£¥%]")

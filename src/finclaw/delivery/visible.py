@@ -15,7 +15,7 @@ from typing import Final, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from finclaw.approvals.forgery import without_forged_consent
+from finclaw.approvals.card import without_forged_consent
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.format import (
     FormatOptions,
@@ -27,7 +27,7 @@ from finclaw.delivery.format import (
     write_embed,
 )
 from finclaw.kernel.envelope import ActionButton, Capabilities, Embed, NewFile, Outbound, OutboundFile
-from finclaw.kernel.visibility import Draft, DraftFinding, VisibilityCheck
+from finclaw.kernel.scope import Draft, DraftFinding, VisibilityCheck
 from finclaw.redaction import hide_known_secrets
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import Language, text_length

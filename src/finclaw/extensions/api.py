@@ -32,15 +32,15 @@ from finclaw.extensions.settings import read_settings
 from finclaw.ids import new_id
 from finclaw.kernel.context import Context, ContextField
 from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
-from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
 from finclaw.kernel.extension import RING_NAMES, Database, FetchField, IsWanted
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool, names_of
-from finclaw.kernel.visibility import VisibilityCheck
-from finclaw.routing.session_key import place_of
+from finclaw.kernel.record import Erasure
+from finclaw.kernel.scope import VisibilityCheck
+from finclaw.sessions.session_key import place_of
 from finclaw.tools.outbound_files import keep_files
 
 OWN_CHANNELS: Final = frozenset({"mailbox"})

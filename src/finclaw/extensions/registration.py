@@ -16,12 +16,11 @@ from finclaw.errors import ExtensionError
 from finclaw.extensions.settings import refuse_reference
 from finclaw.kernel.context import ContextField
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import Database, Finding, RingName
 from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.middleware import Layer
 from finclaw.kernel.port import ChannelFactory, Clock, Command, ExtensionRoute, LayerCommand, Tool
-from finclaw.kernel.record import Accepted
+from finclaw.kernel.record import Accepted, Erasure
 from finclaw.redaction import Follow
 from finclaw.tools.outbound_files import PutBlob
 from finclaw.tools.registry import ToolRegistry

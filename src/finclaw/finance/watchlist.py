@@ -18,11 +18,11 @@ from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.output import minute, plain_fact, price_fact, record
 from finclaw.finance.quote import ListedName, describe, facts_of, load_quotes, name_missing
 from finclaw.finance.resolve import Settle, resolve
-from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import Database, ExtensionApi, Transaction
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock, CommandArgument, CommandReply, CommandScope, Tool, ToolOutput, ToolScope
+from finclaw.kernel.record import Erasure
 from finclaw.tools.define import tool
 
 if TYPE_CHECKING:

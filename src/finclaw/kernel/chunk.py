@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from finclaw.kernel.envelope import THOUGHTS, ThinkingLevel
 from finclaw.kernel.message import Message
-from finclaw.kernel.turn_options import THOUGHTS, ThinkingLevel
 
 StopReason = Literal["end", "tool_use", "max_tokens", "stop_sequence", "refusal"]
 Vocabulary = Literal["o200k", "claude"]

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, Sender
+from finclaw.kernel.envelope import Attachment, Capabilities, Inbound, QueueMode, Sender, TurnOptions
 from finclaw.kernel.message import SUMMARY, Message
 from finclaw.kernel.person import NOBODY, Person
-from finclaw.kernel.turn_options import QueueMode, TurnOptions
 
 
 class QueueAdmission(Struct, frozen=True, kw_only=True):

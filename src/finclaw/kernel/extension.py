@@ -14,12 +14,12 @@ from msgspec import UNSET, Struct
 
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
-from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.event import Observer
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import ChannelFactory, Clock, Command, LayerCommand, Method, RouteReply, RouteRequest, Tool
+from finclaw.kernel.record import Erasure
 from finclaw.kernel.scope import (
     DeliveryContext,
     MessageContext,
@@ -29,8 +29,8 @@ from finclaw.kernel.scope import (
     ToolCallContext,
     TurnContext,
     TurnResult,
+    VisibilityCheck,
 )
-from finclaw.kernel.visibility import VisibilityCheck
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)

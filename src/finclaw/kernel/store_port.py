@@ -1,21 +1,23 @@
-"""The ports of storage: what a store of messages, conversations, units, extension state and approvals must promise."""
+"""The ports of storage: what a store of messages, conversations, units, extension state and approvals must promise.
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this process
+goes on; only if the machine dies before the next commit may it turn out whole. Never in part. A commit goes through
+even when its caller is cancelled; whoever waits again finds it done.
+"""
 
-# Every method that writes returns after the commit is on disk. StoreFailed: nothing of it happened as far as this
-# process goes on; only if the machine dies before the next commit may it turn out whole. Never in part.
-# A commit goes through even when its caller is cancelled; whoever waits again finds it done.
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from finclaw.errors import SessionError
+from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.envelope import Attachment, Inbound, Outbound
-from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.person import ContactHistory, Person
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
     Blob,
@@ -24,13 +26,16 @@ from finclaw.kernel.record import (
     Cost,
     CostsBy,
     Counts,
+    Erased,
     Finish,
     InboundRecord,
     IntegrityFinding,
     JoinedOutcome,
     OutboxItem,
+    PartOf,
     Pruned,
     Reserve,
+    SenderId,
     SessionPage,
     Spend,
     StopMark,
@@ -40,6 +45,14 @@ from finclaw.kernel.record import (
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+COMMIT_FIRST_WAIT: Final = 0.5
+
+COMMIT_LONGEST_WAIT: Final = 30.0
 
 
 class Inbox(Protocol):
@@ -415,3 +428,18 @@ class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonS
 
 DEDUPE_DAYS: Final = 30
 """A platform may deliver a message again within this time; it is recognised by the record of the first."""
+
+
+async def retry_until_committed(commit: Callable[[], Awaitable[T]], clock: Clock, what: str) -> T:
+    """Retry a commit with backoff until the store takes it: a full disk must not lose what this process holds.
+
+    Only the session that waits is held up; others go on.
+    """
+    wait = COMMIT_FIRST_WAIT
+    while True:
+        try:
+            return await commit()
+        except StoreFailed as error:
+            log.error("cannot record %s, trying again in %g s: %s", what, wait, error)
+            await clock.sleep(wait)
+            wait = min(wait * 2, COMMIT_LONGEST_WAIT)

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Final
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.delivery.preview import Preview
-from finclaw.delivery.reply_sequencer import ReplySequencer
 from finclaw.delivery.visible import SENTENCE_END
 from finclaw.kernel.event import Emit, Event, StepStarted, TextStreamed
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import TextRange
+from finclaw.pipeline.preview import Preview
+from finclaw.pipeline.reply_sequencer import ReplySequencer
 from finclaw.pipeline.settings import BlockSettings
 from finclaw.redaction import hide_known_secrets
 

@@ -11,19 +11,18 @@ from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.approvals.messages import CARDS
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
+from finclaw.delivery.links import SafeLinks
 from finclaw.delivery.notice import Notice, notice
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.visible import Check, Visible, apply_visibility_checks, make_visible
 from finclaw.errors import BlobRefused, SessionError, StoreFailed, Superseded
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.scope import DeliveryContext, Outcome, TurnResult, TurnStatus
+from finclaw.kernel.scope import DeliveryContext, DraftKind, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store
-from finclaw.kernel.visibility import DraftKind
 from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
 from finclaw.pipeline.finish import Finisher, close_conversation, forget_messages, set_final_text
 from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.shown_links import SafeLinks
 from finclaw.sessions.conversation import RecentConversations
 from finclaw.taint.sources import sources_met
 from finclaw.tools.outbound_files import keep_files
@@ -162,7 +161,7 @@ class Deliver:
         )
         passed = await self._ring(ctx)
         if run.log is not None and result is not None:
-            passed = SafeLinks(run.log, run.accepted.inbound).outbound(passed, run.inbound.reply_language)
+            passed = SafeLinks(run.log.conversation, run.accepted.inbound).outbound(passed, run.inbound.reply_language)
         visible = await self._apply_checks_with_files(run, passed, kind, begun=begun)
         most = MOST_PARTS
         if run.log is not None:

@@ -16,29 +16,25 @@ from msgspec.structs import replace
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.notice import notice, renewal_line
-from finclaw.delivery.outbox import retry_until_committed
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.diagnostics.log import bind_log_ids
 from finclaw.errors import SessionError
 from finclaw.ids import new_id
 from finclaw.kernel.context import Context, ContextField, QueueAdmission, current_turn
-from finclaw.kernel.envelope import Inbound, Limits, PoolName
+from finclaw.kernel.envelope import NO_OPTIONS, OPTIONS, Inbound, Limits, PoolName, QueueMode, TurnOptions
 from finclaw.kernel.event import QueueChanged
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.store_port import Store
-from finclaw.kernel.turn_options import NO_OPTIONS, OPTIONS, QueueMode, TurnOptions
-from finclaw.pipeline.attachments import show_attachments
-from finclaw.pipeline.context import ContextFieldProviders
+from finclaw.kernel.store_port import Store, retry_until_committed
+from finclaw.pipeline.context import ContextFieldProviders, show_attachments
 from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import LEFT_OUT, MessageRun
 from finclaw.pipeline.persons import PersonDirectory
-from finclaw.sessions.carried_over import KeptOptions, LeftOut, pack_line
-from finclaw.sessions.conversation import Conversation, RecentConversations
+from finclaw.sessions.carried_over import LeftOut, pack_line
+from finclaw.sessions.conversation import Conversation, SessionOpening
 from finclaw.sessions.pool import Pools
-from finclaw.sessions.settings import SessionSettings
 from finclaw.sessions.steering import JoinOffer
 from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
 from finclaw.taint.sources import SOURCES, describe_author, sources_of
@@ -62,7 +58,7 @@ class Dispatch:
         store: Store,
         waiting: LaneWaiting,
         pools: Pools,
-        opening: "SessionOpening",
+        opening: SessionOpening,
         clock: Clock,
         reserve: Callable[[Inbound, str], Reserve | None],
         fields: Sequence[ContextField] = (),
@@ -304,67 +300,3 @@ def _metadata(inbound: Inbound, accepted: Inbound, options: TurnOptions) -> dict
     if options == NO_OPTIONS:
         return author
     return {OPTIONS: to_builtins(options), **author}
-
-
-class SessionOpening:
-    """The opening of a session for a turn: its conversation from memory or disk, reset if it was idle for long."""
-
-    def __init__(
-        self,
-        store: Store,
-        recent: RecentConversations,
-        clock: Clock,
-        settings: SessionSettings | None = None,
-        options: KeptOptions | None = None,
-    ) -> None:
-        self._store = store
-        self._recent = recent
-        self._clock = clock
-        self._idle_limit = (settings or SessionSettings()).idle_limit
-        self._options = options or KeptOptions(store)
-
-    def find_options(self, session: str) -> TurnOptions:
-        """Return what somebody has set for the session, such as a model or a queue mode."""
-        return self._options.find(session)
-
-    def find_copy(self, session: str) -> tuple[int | None, Sequence[Message]]:
-        """Return the version of our copy of the conversation, None without one. The store knows if it is current."""
-        return self._recent.get(session) or (None, ())
-
-    def may_be_idle(self, session: str) -> bool:
-        """Whether it may have to be renewed before its next turn is claimed."""
-        if self._idle_limit is None:
-            return False
-        version, messages = self.find_copy(session)
-        return version is None or self._is_idle(messages, self._clock.now())
-
-    async def renew_if_idle(self, accepted: Accepted) -> bool:
-        """Reset a conversation in which nothing was said for long before a person wrote this message.
-
-        Return whether it did, so that they can be told. The time of acceptance counts: a turn that a crash left finds
-        the conversation as it had found it.
-        """
-        if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
-            return False
-        version, messages = self.find_copy(accepted.session)
-        if version is None:
-            messages = await self._store.messages(accepted.session)
-        if not self._is_idle(messages, accepted.accepted_at):
-            return False
-        log.info("the session was idle, and starts anew")
-        await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
-        self._options.drop(accepted.session)
-        return True
-
-    def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
-        limit = self._idle_limit
-        return limit is not None and len(messages) > 0 and now - messages[-1].created_at > limit
-
-    async def read_base(self, claim: Claim) -> Sequence[Message]:
-        """Return what was said before a turn that was claimed on accept. Our copy may have had to go since."""
-        if claim.base is not None:
-            return claim.base
-        version, messages = self.find_copy(claim.session)
-        if version == claim.version:
-            return messages
-        return await self._store.messages(claim.session)

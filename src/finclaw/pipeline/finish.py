@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from finclaw.agent.tool_results import answer_open_calls
 from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
-from finclaw.delivery.outbox import OrderedSender, retry_until_committed
+from finclaw.delivery.outbox import OrderedSender
 from finclaw.kernel.envelope import Outbound, new_id
 from finclaw.kernel.message import NOTES, Append, Message, Remove, Replace, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Finish, JoinedOutcome, OutboxItem, Spend
 from finclaw.kernel.scope import Outcome, TurnStatus
-from finclaw.kernel.store_port import Store
+from finclaw.kernel.store_port import Store, retry_until_committed
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.sessions.conversation import RecentConversations
 

@@ -1,25 +1,24 @@
-"""The state of one message in the pipeline: what its stages share, its deadline, and the way to stop it."""
+"""The state of one message in the pipeline, its deadline and the way to stop it, and the runs of all messages there."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
 from msgspec.structs import asdict, replace
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.delivery.reply_sequencer import ReplySequencer
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Remove
 from finclaw.kernel.record import Accepted, JoinedOutcome, StopMark
-from finclaw.kernel.scope import MessageContext, Outcome, OutcomeKind, TurnResult
-from finclaw.kernel.visibility import Draft, DraftKind
-from finclaw.pipeline.isolation import UNRESTRICTED, Entry
+from finclaw.kernel.scope import Draft, DraftKind, MessageContext, Outcome, OutcomeKind, TurnResult
 from finclaw.pipeline.journal import Halt, Journal
+from finclaw.pipeline.recovery import UNRESTRICTED, Entry
+from finclaw.pipeline.reply_sequencer import ReplySequencer
 from finclaw.sessions.carried_over import MessageCarry
 from finclaw.sessions.pool import Seat
 from finclaw.sessions.steering import LaneSteering
@@ -349,3 +348,46 @@ def _count_questions(log: TurnLog) -> int:
     """Messages of persons that the turn began with: those before its model's first answer."""
     before = takewhile(lambda message: message.source.kind != "assistant", log.messages)
     return sum(message.source.kind == "user" and LEFT_OUT not in message.metadata for message in before)
+
+
+class MessageRuns:
+    """The runs of messages in the pipeline, by message id."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, MessageRun] = {}
+        self._arrivals: dict[str, StopMark] = {}
+        """Stops of messages that have not entered the pipeline yet."""
+
+    def enter(self, run: MessageRun) -> None:
+        """Add a run. One that was stopped while its message waited is stopped at once."""
+        inbound_id = run.accepted.id
+        self._runs[inbound_id] = run
+        if self._arrivals and (mark := self._arrivals.pop(inbound_id, None)) is not None:
+            run.stoppable.stop(mark.reason, by_person=True, told=mark.told)
+
+    def leave(self, run: MessageRun) -> None:
+        del self._runs[run.accepted.id]
+
+    def find(self, inbound_id: str) -> MessageRun | None:
+        return self._runs.get(inbound_id)
+
+    def stop(
+        self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"] = "person", told: bool = False
+    ) -> bool:
+        """Stop a message up to the commit of its answer. False: it has ended, is being stopped, or is not here.
+
+        The pipeline notifies its sender, unless somebody else has (`told`).
+        """
+        run = self._runs.get(inbound_id)
+        if run is None or run.recorded is not None:
+            return False
+        return run.stoppable.stop(reason, by_person=by == "person", told=told)
+
+    def stop_on_arrival(self, inbound_id: str, mark: StopMark) -> bool:
+        """Stop a message as soon as it enters the pipeline. False: it is stopped already."""
+        return self._arrivals.setdefault(inbound_id, mark) is mark
+
+    def interrupt(self, inbound_id: str, reason: str) -> bool:
+        """Stop a turn that has begun. One that has not begun is skipped at its turn, and its text is kept."""
+        run = self._runs.get(inbound_id)
+        return run is not None and run.log is not None and self.stop(inbound_id, reason)

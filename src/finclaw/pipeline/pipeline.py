@@ -33,12 +33,10 @@ from finclaw.pipeline.deliver import Deliver
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.failures import end_by_error, end_by_leaked_cancellation, end_with_notice, last_notice
 from finclaw.pipeline.gate import Gate, MarketHours, normalize
-from finclaw.pipeline.isolation import UNRESTRICTED, CrashIsolation, Entry, RecoveryThrottle
 from finclaw.pipeline.journal import Halt, Journal
-from finclaw.pipeline.message_run import Deadline, MessageRun
+from finclaw.pipeline.message_run import Deadline, MessageRun, MessageRuns
 from finclaw.pipeline.persons import ReplyLanguages
-from finclaw.pipeline.recovery import Fate
-from finclaw.pipeline.runs import MessageRuns
+from finclaw.pipeline.recovery import UNRESTRICTED, CrashIsolation, Entry, Fate, RecoveryThrottle
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.pipeline.stops import Revisions
 from finclaw.redaction.redact import describe_error

@@ -1,9 +1,18 @@
-"""TODO."""
+"""Recovery after a start: what is taken up again or given up, and the isolation of messages that a crash left.
+
+Every message that was in the pipeline when the process died may have caused the crash; only one that was alone there
+is known to have. So a message that was in the pipeline in several crashes runs alone, behind a readers-writer lock:
+many together (shared), or one alone (exclusive).
+
+A message that waits for its lane does not hold the lock (`Entry.released`). The holders therefore wait for no other
+message, and the lock and the lanes cannot deadlock.
+"""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from types import TracebackType
 from typing import Final, Literal, Protocol
 
 from msgspec.structs import replace
@@ -14,9 +23,236 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, StopMark
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.store_port import Inbox
+from finclaw.kernel.store_port import ConversationStore, Inbox, retry_until_committed
 
 log = logging.getLogger(__name__)
+
+
+RECOVERED_AT_ONCE: Final = 2
+"""So many are in their first stages at a time: so few share the blame with a message that kills the process there."""
+
+RECOVERED_SECONDS: Final = 1.0
+"""Seconds after which the next one is let in: a slow layer must not hold up all others."""
+
+
+class CrashIsolation:
+    """The lock. An exclusive message waits for all that entered before it, and all that come later wait for it."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._exclusive: list[ExclusiveEntry] = []
+        """Those that run or wait, in order. The first of them runs once nobody else is inside."""
+        self._suspects = asyncio.Lock()
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no message holds the lock exclusively, or waits to."""
+        return not self._exclusive
+
+    def shared(self) -> "Entry":
+        return Entry(self)
+
+    def one_at_a_time(self) -> "Entry":
+        """Return a shared entry that also holds the mutex of suspected messages."""
+        return OneAtATimeEntry(self, self._suspects)
+
+    def exclusive(self) -> "Entry":
+        return ExclusiveEntry(self)
+
+    def give_up_exclusivity(self) -> None:
+        """Turn all exclusive holds into shared ones, also of messages that still wait for theirs."""
+        for entry in self._exclusive:
+            entry.is_exclusive = False
+        self._exclusive.clear()
+        self._wake_all()
+
+    async def enter(self) -> None:
+        if self._exclusive:
+            await self._until(lambda: self.is_open)
+        self._inside += 1
+
+    async def enter_alone(self, entry: "ExclusiveEntry") -> None:
+        """Wait until nobody is inside. From this call on no other message enters."""
+        self._exclusive.append(entry)
+        try:
+            await self._until(lambda: self._may_enter_alone(entry))
+        except asyncio.CancelledError:
+            self._remove(entry)
+            raise
+        self._inside += 1
+
+    def _may_enter_alone(self, entry: "ExclusiveEntry") -> bool:
+        return not entry.is_exclusive or (self._exclusive[0] is entry and not self._inside)
+
+    def leave(self, entry: "Entry") -> None:
+        self._inside -= 1
+        self._remove(entry)
+
+    def _remove(self, entry: "Entry") -> None:
+        self._exclusive = [each for each in self._exclusive if each is not entry]
+        self._wake_all()
+
+    async def _until(self, may_go: Callable[[], bool]) -> None:
+        while not may_go():
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+
+    def _wake_all(self) -> None:
+        """Wake all waiters at once, in their order; a cancelled one cannot keep the others waiting."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+
+class Entry:
+    """One message's hold on the lock, a shared one. A class and not a generator, because every message passes here."""
+
+    __slots__ = ("_isolation", "is_inside")
+
+    def __init__(self, isolation: CrashIsolation) -> None:
+        self._isolation = isolation
+        self.is_inside = False
+
+    async def enter(self) -> None:
+        await self._isolation.enter()
+        self.is_inside = True
+
+    def leave(self) -> None:
+        """Idempotent."""
+        if self.is_inside:
+            self.is_inside = False
+            self._isolation.leave(self)
+
+    def released(self) -> "_Released":
+        """Leave the lock for the time of a block that waits for other messages."""
+        return _Released(self)
+
+    async def __aenter__(self) -> "Entry":
+        await self.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+
+class ExclusiveEntry(Entry):
+    """A hold that excludes all others, until exclusivity is given up."""
+
+    __slots__ = ("is_exclusive",)
+
+    def __init__(self, isolation: CrashIsolation) -> None:
+        super().__init__(isolation)
+        self.is_exclusive = True
+
+    async def enter(self) -> None:
+        if not self.is_exclusive:
+            return await super().enter()
+        await self._isolation.enter_alone(self)
+        self.is_inside = True
+
+
+class OneAtATimeEntry(Entry):
+    """A shared hold with a mutex around it."""
+
+    __slots__ = ("_mutex",)
+
+    def __init__(self, isolation: CrashIsolation, mutex: asyncio.Lock) -> None:
+        super().__init__(isolation)
+        self._mutex = mutex
+
+    async def enter(self) -> None:
+        await self._mutex.acquire()
+        try:
+            await super().enter()
+        except asyncio.CancelledError:
+            self._mutex.release()
+            raise
+
+    def leave(self) -> None:
+        if self.is_inside:
+            super().leave()
+            self._mutex.release()
+
+
+class UnrestrictedEntry(Entry):
+    """The entry of a message that passes the lock, because the holder waits for it."""
+
+    __slots__ = ()
+
+    async def enter(self) -> None:
+        """Return at once."""
+
+
+UNRESTRICTED: Final = UnrestrictedEntry(CrashIsolation())
+
+
+class _Released:
+    """The block of `Entry.released`. After an exception the lock is not taken again: the message only ends."""
+
+    __slots__ = ("_entry", "_was_inside")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._was_inside = False
+
+    async def __aenter__(self) -> None:
+        self._was_inside = self._entry.is_inside
+        self._entry.leave()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._was_inside and error is None:
+            await self._entry.enter()
+
+
+class RecoveryThrottle:
+    """A throttle for recovered messages in their first stages, and the record of each attempt.
+
+    A message that kills the process before its turn is claimed would be retried for ever: so each attempt is on record
+    before its first stage. New messages need none of this: one of an idle session is claimed when it is accepted, and
+    one that this process leaves behind is recovered, and recorded, by the next.
+    """
+
+    def __init__(self, store: ConversationStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._slots = asyncio.Semaphore(RECOVERED_AT_ONCE)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._attempted: set[str] = set()
+
+    async def mark_attempt(self, inbound_id: str) -> None:
+        """Record an attempt, and wait until there is room for it."""
+        await self._slots.acquire()
+        loop = asyncio.get_running_loop()
+        self._timers[inbound_id] = loop.call_later(RECOVERED_SECONDS, self._free_slot, inbound_id)
+        self._attempted.add(inbound_id)
+        await retry_until_committed(lambda: self._store.mark_attempt(inbound_id), self._clock, "a recovery attempt")
+
+    async def clear_attempt(self, inbound_id: str) -> None:
+        """Take the attempt back: the first stages are done, and the claim will count. Until then it may wait long."""
+        if self.has_attempt(inbound_id):
+            await retry_until_committed(lambda: self._store.release(inbound_id), self._clock, "an attempt's end")
+            self.leave(inbound_id)
+
+    def has_attempt(self, inbound_id: str) -> bool:
+        return inbound_id in self._attempted
+
+    def leave(self, inbound_id: str) -> None:
+        """Idempotent."""
+        self._attempted.discard(inbound_id)
+        self._free_slot(inbound_id)
+
+    def _free_slot(self, inbound_id: str) -> None:
+        timer = self._timers.pop(inbound_id, None)
+        if timer is not None:
+            timer.cancel()
+            self._slots.release()
 
 
 Fate = Literal["poison", "expired", "stopped"]

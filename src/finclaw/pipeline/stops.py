@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from finclaw.agent.tool_results import find_unknown_calls
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.notice import describe_unknown_calls
-from finclaw.delivery.outbox import OrderedSender, retry_until_committed
+from finclaw.delivery.outbox import OrderedSender
 from finclaw.errors import SessionError
 from finclaw.gateway import StopReport, StopRequest, UndoneTurn, sender_of
 from finclaw.kernel.envelope import Inbound
@@ -19,11 +19,10 @@ from finclaw.kernel.message import Remove
 from finclaw.kernel.port import Accept, Clock
 from finclaw.kernel.record import Accepted, OutboxItem, StopMark, TurnTrace
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.store_port import Store
+from finclaw.kernel.store_port import Store, retry_until_committed
 from finclaw.pipeline.engine import LocalEngine
 from finclaw.pipeline.journal import Halt, skip
-from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.runs import MessageRuns
+from finclaw.pipeline.message_run import MessageRun, MessageRuns
 
 STOPS_WITHIN: Final = 0.8
 """Seconds in which a stopped message ends; a tool that ignores its cancellation is left behind before that."""

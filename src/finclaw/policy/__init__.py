@@ -1,7 +1,4 @@
-"""The policy, which decides whether a tool may run. Nine stages judge every call.
-
-`policy.py` asks them, and `stages.py` says what each of them does.
-"""
+"""The policy, which decides whether a tool may run. Nine stages judge every call."""
 
 from finclaw.policy.verdict import Consent, Verdict, nobody
 

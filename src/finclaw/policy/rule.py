@@ -1,15 +1,51 @@
-"""A rule of the operator: for whom, for which tools, with which arguments, and with which verdict."""
+"""Rules of the policy: how one is written and prepared, the book that finds those for a call, and a check of names."""
 
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_args
+from difflib import get_close_matches
+from fnmatch import translate
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from finclaw.errors import ConfigError
+from finclaw.kernel.port import Tool
 from finclaw.policy.condition import Condition, Question, every, question
-from finclaw.policy.pattern import Pattern, compile_pattern
+from finclaw.policy.groups import CUSTOM, GROUPS, ToolGroup
 from finclaw.policy.verdict import Verdict
+
+_WILD: Final = re.compile(r"[*?\[]")
+_ALLOWED: Final = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,128}")
+
+
+class Pattern(Struct, frozen=True):
+    text: str
+    prefix: str
+    """What every name that fits begins with; looking at this first spares most of the matching."""
+    wild: re.Pattern[str] | None
+    """None: it is a plain name."""
+
+    def matches(self, name: str) -> bool:
+        if self.wild is None:
+            return name == self.text
+        return name.startswith(self.prefix) and self.wild.match(name) is not None
+
+
+def compile_pattern(text: str) -> Pattern:
+    """Raises ConfigError for what no tool's name could ever fit."""
+    if not _ALLOWED.fullmatch(text):
+        hint = f"; write {text.replace(':', '__')}" if ":" in text else ""
+        raise ConfigError(
+            f"pattern {text[:64]!r} fits no tool: names are letters, digits, '_' and '-', as in market__*{hint}"
+        )
+    found = _WILD.search(text)
+    if found is None:
+        return Pattern(text, text, None)
+    # Python's translation never tries a star twice, so that no pattern takes long, whatever it is held against.
+    return Pattern(text, text[: found.start()], re.compile(translate(text)))
+
 
 Scope = Literal["global", "user", "role", "channel", "agent", "group", "tool"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
@@ -80,3 +116,146 @@ class PreparedRule:
             return True
         answer = self._question(args)
         return self.verdict != "allow" if answer is None else answer
+
+
+Whom = tuple[Scope, str]
+"""A scope and an id in it; the id is empty where the rule is for everybody."""
+
+_MOST_TOOLS: Final = 4_096
+"""Tools come and go with connections; what is remembered of those that went is thrown away some time."""
+
+
+class _Rules(NamedTuple):
+    """For one tool and one `Whom`, the first to be asked first. A deny is not a matter of priority."""
+
+    denies: tuple[PreparedRule, ...]
+    others: tuple[PreparedRule, ...]
+
+
+class ToolRules:
+    """The rules about one tool."""
+
+    def __init__(self, rules: Iterable[PreparedRule]) -> None:
+        found: defaultdict[Whom, list[PreparedRule]] = defaultdict(list)
+        for rule in sorted(rules, key=lambda each: each.order):
+            for whom in _whom(rule.rule):
+                found[whom].append(rule)
+        self._rules = {whom: _split_rules(each) for whom, each in found.items()}
+
+    @property
+    def depend_on_arguments(self) -> bool:
+        return any(rule.rule.when for each in self._rules.values() for rule in (*each.denies, *each.others))
+
+    def denies_always(self, whoms: Iterable[Whom]) -> bool:
+        """Whether one of them is denied the tool whatever the arguments."""
+        return any(not rule.rule.when for whom in whoms if (each := self._rules.get(whom)) for rule in each.denies)
+
+    def has_any(self, whoms: Iterable[Whom]) -> bool:
+        return any(whom in self._rules for whom in whoms)
+
+    def deny(self, whoms: Iterable[Whom], args: Mapping[str, Any]) -> PreparedRule | None:
+        return _first([rules.denies for whom in whoms if (rules := self._rules.get(whom))], args)
+
+    def other(self, whoms: Iterable[Whom], args: Mapping[str, Any]) -> PreparedRule | None:
+        """The allow or approval that counts."""
+        return _first([rules.others for whom in whoms if (rules := self._rules.get(whom))], args)
+
+    def any(self, whoms: Sequence[Whom], args: Mapping[str, Any]) -> PreparedRule | None:
+        return self.deny(whoms, args) or self.other(whoms, args)
+
+
+class RuleBook:
+    """What was laid down: rules, and what groups say where no rule does."""
+
+    def __init__(self, rules: Iterable[Rule], groups: Iterable[ToolGroup] = GROUPS) -> None:
+        prepared = [PreparedRule(rule, place) for place, rule in enumerate(rules)]
+        self._named: defaultdict[str, list[PreparedRule]] = defaultdict(list)
+        for rule in prepared:
+            if rule.pattern.wild is None:
+                self._named[rule.pattern.text].append(rule)
+        self._wild = [rule for rule in prepared if rule.pattern.wild is not None]
+        self._groups = {group.id: group for group in groups}
+        self.may_deny_always = any(rule.verdict == "deny" and not rule.rule.when for rule in prepared) or any(
+            group.default_policy == "deny" for group in self._groups.values()
+        )
+        """Without such a rule or group nobody need ask for each tool."""
+        self._tools: dict[str, ToolRules] = {}
+
+    def of(self, tool: str) -> ToolRules:
+        """Patterns are held against a name once; from then on its rules are known."""
+        known = self._tools.get(tool)
+        if known is None:
+            wild = (rule for rule in self._wild if rule.pattern.matches(tool))
+            known = ToolRules((*self._named.get(tool, ()), *wild))
+            if len(self._tools) >= _MOST_TOOLS:
+                self._tools.clear()
+            self._tools[tool] = known
+        return known
+
+    def group(self, name: str) -> ToolGroup:
+        """A group that nobody has described is as little trusted as the custom one."""
+        return self._groups.get(name) or self._groups.get(CUSTOM.id, CUSTOM)
+
+
+def _whom(rule: Rule) -> Iterable[Whom]:
+    ids = list(dict.fromkeys(rule.who))
+    if rule.scope == "user" and rule.verdict != "allow":
+        # Whoever holds a token may speak under labels of their own, `owner/label`; that must be no way out.
+        ids += [f"{each}/" for each in ids]
+    return [(rule.scope, each) for each in ids] or [(rule.scope, "")]
+
+
+def _split_rules(rules: Sequence[PreparedRule]) -> _Rules:
+    return _Rules(
+        tuple(rule for rule in rules if rule.verdict == "deny"), tuple(rule for rule in rules if rule.verdict != "deny")
+    )
+
+
+def _first(lists: Sequence[Sequence[PreparedRule]], args: Mapping[str, Any]) -> PreparedRule | None:
+    """Of each list the first that applies, and of these the one that comes first in the order."""
+    if not lists:
+        return None
+    applying = [rule for rules in lists if (rule := next((each for each in rules if each.applies(args)), None))]
+    return min(applying, key=lambda rule: rule.order, default=None)
+
+
+def check_rules(rules: Iterable[Rule], tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Raises ConfigError for every name that nobody has. Gives what is only worth a warning: patterns that fit nothing,
+    which a connection may bring something for later.
+    """
+    there = tuple(tools)
+    names = [tool.spec.name for tool in there]
+    groups = {*(group.id for group in GROUPS), *(tool.group for tool in there)}
+    numbered = [(f"tools.rules[{place}]", rule) for place, rule in enumerate(rules, start=1)]
+    problems = [problem for where, rule in numbered for problem in _problems(where, rule, names, groups)]
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return tuple(
+        f"{where}: no tool fits {rule.pattern!r} yet"
+        for where, rule in numbered
+        if not any(map(compile_pattern(rule.pattern).matches, names))
+    )
+
+
+def _problems(where: str, rule: Rule, names: Collection[str], groups: Collection[str]) -> Iterator[str]:
+    if compile_pattern(rule.pattern).wild is None and rule.pattern not in names:
+        yield f"{where} ({rule}): there is no tool {rule.pattern!r}{suggest_names(rule.pattern, names)}"
+    if rule.scope == "group":
+        for each in rule.who:
+            if each not in groups:
+                yield f"{where} ({rule}): there is no group {each!r}{suggest_names(each, groups)}"
+
+
+def suggest_names(name: str, known: Iterable[str]) -> str:
+    """What to append to a complaint: the names that were perhaps meant, or all of them where they are few."""
+    names = sorted(known)
+    alike = get_close_matches(name, names, n=3, cutoff=0.6) or _with_that_word(name, names)
+    if alike:
+        return f"; did you mean {' or '.join(alike)}?"
+    return f"; there are {', '.join(names)}" if 0 < len(names) <= 20 else "; `finclaw tools list` shows them all"
+
+
+def _with_that_word(name: str, names: Iterable[str]) -> list[str]:
+    """Somebody writes `quote`, and it is `market__quote`."""
+    wanted = name.casefold()
+    return [each for each in names if wanted in each.casefold()][:3] if len(wanted) > 2 else []

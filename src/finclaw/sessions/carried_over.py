@@ -11,10 +11,9 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from finclaw.errors import ModelUnknown
-from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.envelope import NO_OPTIONS, Inbound, TurnOptions
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Inbox, Store
-from finclaw.kernel.turn_options import NO_OPTIONS, TurnOptions
 
 log = logging.getLogger(__name__)
 

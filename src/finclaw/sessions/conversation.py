@@ -3,8 +3,10 @@
 Messages change only through events, and the base only when a turn ends.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from sys import getsizeof
 from typing import Any, Final, NamedTuple, TypeVar, assert_never, cast
 
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 
 from finclaw.errors import SessionError
 from finclaw.ids import drawn_after
+from finclaw.kernel.envelope import TurnOptions
 from finclaw.kernel.event import Emit, MessageTargetMissing
 from finclaw.kernel.message import (
     Append,
@@ -33,8 +36,15 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Accepted, Claim
+from finclaw.kernel.store_port import Store, retry_until_committed
+from finclaw.sessions.carried_over import KeptOptions
+from finclaw.sessions.settings import SessionSettings
 from finclaw.transcript.fold import patch_message
 from finclaw.transcript.history import Messages, Page, as_messages, behind_pages, pages_of, with_pages
+
+log = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=MessageEvent)
 
@@ -348,3 +358,67 @@ def _walked_weight(value: Any) -> int:
         elif isinstance(each, list | tuple):
             left.extend(cast("list[Any]", each))
     return total
+
+
+class SessionOpening:
+    """The opening of a session for a turn: its conversation from memory or disk, reset if it was idle for long."""
+
+    def __init__(
+        self,
+        store: Store,
+        recent: RecentConversations,
+        clock: Clock,
+        settings: SessionSettings | None = None,
+        options: KeptOptions | None = None,
+    ) -> None:
+        self._store = store
+        self._recent = recent
+        self._clock = clock
+        self._idle_limit = (settings or SessionSettings()).idle_limit
+        self._options = options or KeptOptions(store)
+
+    def find_options(self, session: str) -> TurnOptions:
+        """Return what somebody has set for the session, such as a model or a queue mode."""
+        return self._options.find(session)
+
+    def find_copy(self, session: str) -> tuple[int | None, Sequence[Message]]:
+        """Return the version of our copy of the conversation, None without one. The store knows if it is current."""
+        return self._recent.get(session) or (None, ())
+
+    def may_be_idle(self, session: str) -> bool:
+        """Whether it may have to be renewed before its next turn is claimed."""
+        if self._idle_limit is None:
+            return False
+        version, messages = self.find_copy(session)
+        return version is None or self._is_idle(messages, self._clock.now())
+
+    async def renew_if_idle(self, accepted: Accepted) -> bool:
+        """Reset a conversation in which nothing was said for long before a person wrote this message.
+
+        Return whether it did, so that they can be told. The time of acceptance counts: a turn that a crash left finds
+        the conversation as it had found it.
+        """
+        if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
+            return False
+        version, messages = self.find_copy(accepted.session)
+        if version is None:
+            messages = await self._store.messages(accepted.session)
+        if not self._is_idle(messages, accepted.accepted_at):
+            return False
+        log.info("the session was idle, and starts anew")
+        await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
+        self._options.drop(accepted.session)
+        return True
+
+    def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
+        limit = self._idle_limit
+        return limit is not None and len(messages) > 0 and now - messages[-1].created_at > limit
+
+    async def read_base(self, claim: Claim) -> Sequence[Message]:
+        """Return what was said before a turn that was claimed on accept. Our copy may have had to go since."""
+        if claim.base is not None:
+            return claim.base
+        version, messages = self.find_copy(claim.session)
+        if version == claim.version:
+            return messages
+        return await self._store.messages(claim.session)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from finclaw.kernel.turn_options import QueueMode
+from finclaw.kernel.envelope import QueueMode
 
 DropPolicy = Literal["summarise", "old", "new"]
 """What a full line does. `new`: it takes nobody in. `old`: who has waited longest is left out. `summarise`: likewise,

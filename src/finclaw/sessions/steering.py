@@ -12,12 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.cancellation import UncancellableFuture
-from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.envelope import Inbound, QueueMode, TurnOptions
 from finclaw.kernel.event import Emit, QueueChanged
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import Accepted, JoinedOutcome
 from finclaw.kernel.scope import Ids, Outcome
-from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.sessions.carried_over import key_of_sender
 
 WaitingMode = Literal["followup", "steer", "queue", "collect", "interrupt", "steer-backlog"]

@@ -11,13 +11,12 @@ from msgspec.structs import replace
 
 from finclaw.gateway import QueuedMessage
 from finclaw.kernel.context import QueueAdmission
-from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.envelope import Inbound, QueueMode, TurnOptions
 from finclaw.kernel.event import Emit, QueueChanged
 from finclaw.kernel.message import Message
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids, Outcome
-from finclaw.kernel.turn_options import QueueMode, TurnOptions
 from finclaw.redaction import hide_known_secrets
 from finclaw.sessions.carried_over import CarriedOver, SenderKey, key_of_sender
 from finclaw.sessions.debounce import Debounce

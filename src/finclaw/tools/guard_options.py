@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from finclaw.errors import ConfigError
-from finclaw.policy.pattern import compile_pattern
+from finclaw.policy.rule import compile_pattern
 
 _READER: Final = "read_result"
 """This tool gives what a guard has stored, in parts of its own size; cut again, they would have no end."""

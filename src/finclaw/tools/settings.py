@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from finclaw.errors import ConfigError
-from finclaw.policy.pattern import compile_pattern
-from finclaw.policy.rule import Rule
+from finclaw.policy.rule import Rule, compile_pattern
 from finclaw.tools.guard_options import GuardChoice, GuardFor, GuardOptions
 
 RuleSettings = Rule

@@ -16,13 +16,12 @@ from msgspec.structs import replace
 
 from finclaw.errors import ExtensionError
 from finclaw.extensions.registrar import Registrar
-from finclaw.kernel.erasure import Erased, Erasure, Part, SenderId
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Pruned
+from finclaw.kernel.record import Erased, Erasure, Part, Pruned, SenderId
 from finclaw.kernel.store_port import Store
-from finclaw.routing.session_key import place_of
+from finclaw.sessions.session_key import place_of
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from finclaw.kernel.envelope import Inbound, Sender
+from finclaw.kernel.envelope import Inbound, QueueMode, Sender, TurnOptions
 from finclaw.kernel.record import InboundRecord
-from finclaw.kernel.turn_options import QueueMode, TurnOptions
 
 CHANNEL = "web"
 

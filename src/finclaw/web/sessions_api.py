@@ -12,10 +12,9 @@ import msgspec
 
 from finclaw.errors import ConfigError, SessionError
 from finclaw.gateway import StopRequest, StoredGateway
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Message, as_seen
-from finclaw.kernel.record import CostsBy
+from finclaw.kernel.record import CostsBy, SenderId
 from finclaw.kernel.store_port import DEDUPE_DAYS, Store
 from finclaw.transcript.conversation_file import read_conversation, read_earlier_facts, write_conversation
 from finclaw.web.errors import ApiError

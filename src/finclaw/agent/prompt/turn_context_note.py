@@ -16,7 +16,7 @@ from finclaw.agent.prompt.profile import ComplianceLevel, InvestmentProfile, is_
 from finclaw.agent.prompt.rules import compliance_rules
 from finclaw.agent.prompt.section import Section
 from finclaw.kernel.context import MARKET_FIELDS, Context
-from finclaw.kernel.turn_options import Verbosity
+from finclaw.kernel.envelope import Verbosity
 
 PROFILE: Final = "investment_profile"
 STATE: Final = "current_state"

@@ -12,8 +12,8 @@ from finclaw.builtins.commands.sources import CommandSources, choose, tell
 from finclaw.commands.declaration import Directive
 from finclaw.commands.words import OPTIONS
 from finclaw.gateway import QueuedMessage
+from finclaw.kernel.envelope import QueueMode
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
-from finclaw.kernel.turn_options import QueueMode
 from finclaw.text import Language
 
 _LEVELS: Final = {

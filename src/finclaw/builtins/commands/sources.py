@@ -6,11 +6,10 @@ from msgspec import Struct
 
 from finclaw.gateway import Gateway
 from finclaw.kernel.chunk import Model
-from finclaw.kernel.envelope import Capabilities
+from finclaw.kernel.envelope import Capabilities, TurnOptions
 from finclaw.kernel.message import Message
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandReply, CommandScope
-from finclaw.kernel.turn_options import TurnOptions
 from finclaw.text import Language
 
 

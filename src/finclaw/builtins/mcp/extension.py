@@ -18,10 +18,10 @@ from finclaw.builtins.mcp.status import ServerStatus, describe_servers
 from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError, FinclawError
 from finclaw.kernel.context import Context
-from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ExtensionApi, Finding
 from finclaw.kernel.message import Patch
 from finclaw.kernel.port import CommandReply, CommandScope
+from finclaw.kernel.record import Erasure
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.taint.origin import format_origin
 from finclaw.taint.sources import SOURCES, kept_sources, sources_met

@@ -28,9 +28,9 @@ from finclaw.builtins.memory.wish import (
 )
 from finclaw.builtins.note import note_under, put_note
 from finclaw.errors import SessionError, ToolDenied, ToolError
-from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
+from finclaw.kernel.record import Erasure
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.redaction.clean import clean
 from finclaw.redaction.redact import redact

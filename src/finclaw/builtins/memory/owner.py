@@ -2,8 +2,8 @@
 
 from finclaw.ids import parts_of
 from finclaw.kernel.envelope import Inbound
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import Person
+from finclaw.kernel.record import SenderId
 
 
 def former_names(person: Person) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from finclaw.cli.client import read_address, retry_while_busy
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, FinclawError, StateBusy
 from finclaw.kernel.record import TurnRecord
-from finclaw.routing.session_key import session_key
+from finclaw.sessions.session_key import session_key
 from finclaw.web.principal import OWNER, MessageBody, inbound
 
 PATIENCE = 3.0

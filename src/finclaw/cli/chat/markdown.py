@@ -80,8 +80,8 @@ def set_markdown(text: str, *, styled: bool) -> str:
     """A cleaned text with marks for its styles."""
     if _SIGNS.search(text) is None:
         return text
+    from finclaw.delivery.document import Dialect  # noqa: PLC0415 - 150 ms of `cold_start`, with the above
     from finclaw.delivery.format import format_whole  # noqa: PLC0415 - 150 ms of `cold_start`: parser and formatter
-    from finclaw.delivery.markup import Dialect  # noqa: PLC0415 - 150 ms of `cold_start`, with the above
 
     dialect = Dialect()
     if styled:

@@ -4,9 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from finclaw.approvals.local_time import day_and_time
-from finclaw.approvals.safe_display import format_lines, quote_text
-from finclaw.approvals.summary import action_line, action_lines, short_ids
+from finclaw.approvals.display import action_line, action_lines, day_and_time, format_lines, quote_text, short_ids
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_text, settings_to_look
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import clean, json_line

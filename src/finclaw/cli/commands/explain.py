@@ -16,7 +16,7 @@ from finclaw.cli.commands.tools import build_context, load_policy
 from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
 from finclaw.errors import ConfigError
 from finclaw.policy.groups import WEB
-from finclaw.policy.rule_check import suggest_names
+from finclaw.policy.rule import suggest_names
 from finclaw.policy.verdict import Judgement, PolicyContext, StageVerdict
 from finclaw.taint.named_addresses import FEW
 

@@ -16,7 +16,7 @@ from finclaw.cli.chat.editor import HISTORY_FILE
 from finclaw.cli.chat.unread import FILE_NAME as SEEN
 from finclaw.cli.formatting import json_line
 from finclaw.errors import ConfigError
-from finclaw.kernel.erasure import Erased, SenderId
+from finclaw.kernel.record import Erased, SenderId
 from finclaw.web.sessions_view import ForgetBody
 
 

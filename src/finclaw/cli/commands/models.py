@@ -10,7 +10,7 @@ import msgspec
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, short, table, terminal_columns
 from finclaw.kernel.chunk import Features, Price, ThinkingOff
-from finclaw.kernel.turn_options import THOUGHTS
+from finclaw.kernel.envelope import THOUGHTS
 from finclaw.providers.catalog import Catalog, CatalogEntry
 
 _HEAD = ("", "MODEL", "ALIASES", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "FROM")

@@ -18,7 +18,7 @@ from finclaw.finance.watchlist import MIGRATIONS, Watching, Watchlists
 from finclaw.gateway import PersonRecord
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.person import ContactHistory, Person
-from finclaw.pipeline.person_fields import COLORS, COMPLIANCE, check_fields
+from finclaw.pipeline.persons import COLORS, COMPLIANCE, check_fields
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.web.sessions_view import PeopleView, PersonBody
 

@@ -28,11 +28,11 @@ from finclaw.cli.recording import Recording, own_blocks, ran_out_of_time
 from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError
+from finclaw.kernel.envelope import OPTIONS
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.scope import Outcome
-from finclaw.kernel.turn_options import OPTIONS
 from finclaw.redaction.redact import redact_for_display
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store

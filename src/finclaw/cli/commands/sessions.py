@@ -28,12 +28,11 @@ from finclaw.cli.formatting import clean, one_line, wrap
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
-from finclaw.kernel.erasure import Erased
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult, as_seen
-from finclaw.kernel.record import IntegrityFinding, SessionPage, SessionRecord
+from finclaw.kernel.record import Erased, IntegrityFinding, SessionPage, SessionRecord
 from finclaw.redaction import hide_known_secrets
 from finclaw.redaction.redact import redact_for_display
-from finclaw.routing.session_key import place_of, session_key
+from finclaw.sessions.session_key import place_of, session_key
 from finclaw.text import escape_json, fix_surrogates
 from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound

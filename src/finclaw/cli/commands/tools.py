@@ -11,7 +11,7 @@ from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.extensions.registrar import Registrar
 from finclaw.policy.policy import Policy
-from finclaw.policy.rule_check import check_rules
+from finclaw.policy.rule import check_rules
 from finclaw.policy.verdict import Judgement, PolicyContext, ToolFacts, facts_of
 from finclaw.web.principal import OWNER
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from finclaw.agent.budget.spend import usage_of
 from finclaw.agent.model.answer_message import stop_of
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.approvals.safe_display import quote_text
+from finclaw.approvals.display import quote_text
 from finclaw.cli.arguments import add_turn_argument, settings_to_look
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import (
@@ -33,11 +33,11 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
+from finclaw.kernel.envelope import OPTIONS
 from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus, as_seen
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
-from finclaw.kernel.turn_options import OPTIONS
 from finclaw.redaction import hide_known_secrets
 from finclaw.text import escape_json
 from finclaw.web.approvals_view import ApprovalsView

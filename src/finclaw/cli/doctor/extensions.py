@@ -29,7 +29,7 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import DoctorCheck
 from finclaw.kernel import extension as kernel
 from finclaw.kernel.chunk import Model
-from finclaw.policy.rule_check import check_rules
+from finclaw.policy.rule import check_rules
 
 _LEVELS: dict[str, Level] = {"ok": "ok", "warning": "warn", "error": "bad"}
 

@@ -13,11 +13,11 @@ from msgspec import Meta, Struct
 from finclaw.errors import ToolDenied, ToolError
 from finclaw.finance.instrument import Ambiguous, Instrument, InstrumentIndex, unique_symbol
 from finclaw.finance.instruments.catalogue import key_of_name, spellings
-from finclaw.kernel.erasure import Erasure
 from finclaw.kernel.extension import Database, ExtensionApi
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope
+from finclaw.kernel.record import Erasure
 from finclaw.kernel.scope import ToolCallContext
 from finclaw.text import language_of
 from finclaw.tools.define import tool

@@ -5,8 +5,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from finclaw.kernel.chunk import ModelRequest, ThinkingOff
+from finclaw.kernel.envelope import THOUGHTS
 from finclaw.kernel.message import Message
-from finclaw.kernel.turn_options import THOUGHTS
 from finclaw.providers.anthropic.message import opens_with_thinking
 
 ThinkingField = dict[str, Any]

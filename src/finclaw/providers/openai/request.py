@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
+from finclaw.kernel.envelope import ThinkingLevel
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
-from finclaw.kernel.turn_options import ThinkingLevel
 from finclaw.providers.http.image_join import PICTURES, mark_image
 from finclaw.providers.http.message_cache import EncodedMessageCache
 from finclaw.providers.http.prefix_cache import Part, RequestPrefix

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from finclaw.cancellation import wait_shielded
 from finclaw.errors import SessionError, StoreFailed
-from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.event import Emit
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Append, Message, TurnEvent
@@ -27,10 +26,13 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
     Claim,
+    Erased,
     Finish,
     IntegrityFinding,
+    PartOf,
     Pruned,
     Reserve,
+    SenderId,
     SessionPage,
     SessionRecord,
     TurnCalls,

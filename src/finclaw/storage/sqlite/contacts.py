@@ -7,8 +7,8 @@ from typing import Final
 
 import apsw
 
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.person import ContactHistory, Person
+from finclaw.kernel.record import SenderId
 from finclaw.storage.sqlite.codec import from_micros, write
 from finclaw.text import LOOKED_AT
 

@@ -12,8 +12,8 @@ import apsw
 from msgspec import Struct
 
 from finclaw.errors import SessionError, StoreFailed
-from finclaw.kernel.erasure import SenderId
 from finclaw.kernel.message import Message
+from finclaw.kernel.record import SenderId
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import approvals, carried_over, conversation, facts, inbox, joining, state

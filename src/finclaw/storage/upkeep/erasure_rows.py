@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from finclaw.kernel.erasure import Erased, PartOf, SenderId
 from finclaw.kernel.message import Message
+from finclaw.kernel.record import Erased, PartOf, SenderId
 from finclaw.storage.blobs.store import BlobRows
 from finclaw.storage.sqlite import persons
 from finclaw.storage.sqlite.transcript import Transcript

@@ -11,7 +11,7 @@ from typing import Final
 from finclaw.delivery.control import ControlTokenStream
 from finclaw.delivery.visible import SENTENCE_END, Check, clean_words, find_objection
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
-from finclaw.kernel.visibility import Draft, DraftKind
+from finclaw.kernel.scope import Draft, DraftKind
 
 # Each of these ends within a bounded number of characters, so that a piece of text is searched once and not again with
 # every piece that follows it.

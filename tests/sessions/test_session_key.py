@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.routing.session_key import place_of, session_key
+from finclaw.sessions.session_key import place_of, session_key
 
 _id = st.text(st.sampled_from("ab:+%/2B é\ud83d"), max_size=4)
 _inbound = st.builds(
