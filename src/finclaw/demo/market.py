@@ -69,11 +69,6 @@ class DemoMarket:
             close=price if is_over else None,
         )
 
-    async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
-        listing = self._find_listing(symbol)
-        session = next(each for each in self._sessions(listing) if each.day < day)
-        return session.closes, self._price(listing, session.closes)
-
     async def closes(self, symbol: str, since: date) -> Closes:
         listing = self._find_listing(symbol)
         now = self.now()

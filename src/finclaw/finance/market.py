@@ -1,5 +1,6 @@
 """The port to a source of prices, and what it gives: quotes and bars."""
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal, Protocol
@@ -95,6 +96,20 @@ class Bar(Struct, frozen=True, kw_only=True):
     volume: int
 
 
+def join_bars(bars: Sequence[Bar], starts: datetime) -> Bar:
+    """One longer bar of several, oldest first."""
+    return Bar(
+        day=bars[0].day,
+        starts=starts,
+        ends=bars[-1].ends,
+        open=bars[0].open,
+        high=max(bar.high for bar in bars),
+        low=min(bar.low for bar in bars),
+        close=bars[-1].close,
+        volume=sum(bar.volume for bar in bars),
+    )
+
+
 class Closes(Struct, frozen=True):
     """The last prices of sessions with their times, oldest first, and who said them."""
 
@@ -124,10 +139,6 @@ class Market(Protocol):
 
     async def quote(self, symbol: str) -> Quote:
         """The latest price of an exact symbol."""
-        ...
-
-    async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
-        """The close of the last session before that day of the venue's calendar, and when it was."""
         ...
 
     async def closes(self, symbol: str, since: date) -> Closes:

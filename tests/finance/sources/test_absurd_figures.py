@@ -17,7 +17,7 @@ from tests.machine import examples
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError
 from finclaw.finance.market_data.port import BarRange
-from finclaw.finance.sources.registry import make_sources
+from finclaw.finance.market_data.source_info import SOURCES
 
 ABSURD: Final[tuple[Any, ...]] = (
     10**16,
@@ -103,7 +103,7 @@ async def test_an_absurd_figure_leaves_the_other_symbols_of_its_answer(
     node[path[-1]] = "0001-01-01T00:00:00+09:00" if path[-1] == "localTradedAt" else 10**17
     bench.vendors.changes[fixture] = body
     vendor = fixture.partition("_")[0]
-    others = tuple(each for each in make_sources() if each != vendor) if is_alone else ()
+    others = tuple(each for each in SOURCES if each != vendor) if is_alone else ()
     answers = await bench.open(disabled=others).quotes([symbol, other])
     assert isinstance(answers[other], Quote)
     assert isinstance(answers[symbol], AllSourcesFailed if is_alone else Quote), answers[symbol]

@@ -16,7 +16,6 @@ from finclaw.finance.market_data.errors import AllSourcesFailed, DataError
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.settings import DEFAULT_CHAINS, MarketDataSettings
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.registry import make_sources
 
 TRUE: Final = {
     "005930": {(100_500, 102_000), (100_600, 102_000)},
@@ -45,7 +44,7 @@ FIXINGS: Final = {Decimal("1402.31"), Decimal("1402.308403")}
 def test_every_source_is_in_the_table() -> None:
     settings = MarketDataSettings(keys=KEYS)
     priced = {each for key in DEFAULT_CHAINS if key.endswith(".quote") for each in settings.chain(key)}
-    assert set(make_sources()) & priced == {vendor for vendor, _ in (*CASES, *KEYED)}
+    assert set(SOURCES) & priced == {vendor for vendor, _ in (*CASES, *KEYED)}
 
 
 @pytest.mark.parametrize(("vendor", "symbol"), KEYED)
@@ -102,7 +101,7 @@ async def test_a_fault_never_becomes_a_price(
 @pytest.mark.parametrize(("vendor", "symbol"), CASES)
 async def test_with_nobody_else_to_ask_a_fault_is_refused(bench: Bench, vendor: str, symbol: str, fault: str) -> None:
     """The price is known from before, so that a changed unit shows although nobody confirms anything."""
-    others = tuple(each for each in make_sources() if each != vendor)
+    others = tuple(each for each in SOURCES if each != vendor)
     await bench.quote(symbol)
     bench.clock.advance(60)
     bench.vendors.faults[vendor] = FAULTS[fault]

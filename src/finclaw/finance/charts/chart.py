@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from finclaw.finance.history import ChartPeriod, Period, days_of, session_day
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import DEMO_SOURCE, Bar, percent
+from finclaw.finance.market import DEMO_SOURCE, Bar, join_bars, percent
 from finclaw.finance.market_data.errors import DataEmpty, DataError
 from finclaw.finance.market_data.port import Adjustment, BarRange, MarketData
 from finclaw.finance.output import plain_fact, price_fact
@@ -169,20 +169,8 @@ def default_colors(instrument: Instrument) -> ChartColors:
 
 def join_weeks(bars: Sequence[Bar]) -> tuple[Bar, ...]:
     """One bar a calendar week."""
-    weeks = (tuple(week) for _, week in groupby(bars, key=lambda bar: bar.day.isocalendar()[:2]))
-    return tuple(
-        Bar(
-            day=week[0].day,
-            starts=week[0].starts,
-            ends=week[-1].ends,
-            open=week[0].open,
-            high=max(bar.high for bar in week),
-            low=min(bar.low for bar in week),
-            close=week[-1].close,
-            volume=sum(bar.volume for bar in week),
-        )
-        for week in weeks
-    )
+    weeks = (list(week) for _, week in groupby(bars, key=lambda bar: bar.day.isocalendar()[:2]))
+    return tuple(join_bars(week, week[0].starts) for week in weeks)
 
 
 _ADJUSTMENTS: Final[dict[Language, dict[Adjustment, str]]] = {

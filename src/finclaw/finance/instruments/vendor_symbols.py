@@ -1,11 +1,11 @@
-"""Symbols of vendors, both ways: what each source calls an instrument, computed by rules and a few exceptions.
+"""Symbols of vendors: what each source calls an instrument, computed by rules and a few exceptions.
 
 A symbol that the rules cannot give is None and never tried out: a wrong suffix may name a stale twin. `.KS` or `.KQ`
 comes from the record. KIS symbols have its market code in front, as its requests want them: `J:005930`, `NAS:AAPL`.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from finclaw.finance.instrument import Instrument
@@ -59,12 +59,12 @@ def vendor_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
             return _american_symbol(vendor, instrument)
 
 
-def own_symbol(vendor: Vendor, text: str) -> str | None:
-    """Our symbol for what a vendor calls so; None for what no rule of ours has made."""
-    for symbol, names in _INDICES.items():
-        if names.get(vendor) == text:
-            return symbol
-    return _READERS[vendor](text)
+def own_symbol(text: str) -> str | None:
+    """Our symbol for what Alpaca and Finnhub call so; None for what no rule of ours has made."""
+    symbol = re.sub(r"\.PR([A-Z]?)$", r"-P\1", text)
+    if _US_SYMBOL.fullmatch(symbol) is None:
+        return None
+    return symbol
 
 
 def _korean_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
@@ -75,10 +75,11 @@ def _korean_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
         return f"J:{code}"
     if code.startswith("Q"):  # nobody has seen what the others call an ETN
         return None
-    if vendor == "yahoo":
-        suffix = _KOREAN_SUFFIX.get(instrument.market)
-        return f"{code}.{suffix}" if suffix else None
-    return code if vendor in {"naver", "toss"} else None
+    if vendor == "yahoo" and instrument.market in _KOREAN_SUFFIX:
+        return f"{code}.{_KOREAN_SUFFIX[instrument.market]}"
+    if vendor in {"naver", "toss"}:
+        return code
+    return None
 
 
 def _american_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
@@ -88,40 +89,45 @@ def _american_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
     root, share_class, series, right, _ = parts.groups()
     if vendor in {"yahoo", "sec"}:
         return instrument.symbol.replace(".", "-")
-    if series is not None:
-        return f"{root}.PR{series}" if vendor in {"finnhub", "alpaca"} else None
-    if right is not None:
+    if series is not None and vendor in {"finnhub", "alpaca"}:
+        return f"{root}.PR{series}"
+    if series is not None or right is not None:
         return None
-    return _common_symbol(vendor, root, share_class, instrument)
+    return _common_symbol(vendor, root, share_class or "", instrument)
 
 
-def _common_symbol(vendor: Vendor, root: str, share_class: str | None, instrument: Instrument) -> str | None:
+def _common_symbol(vendor: Vendor, root: str, share_class: str, instrument: Instrument) -> str | None:
     match vendor:
         case "naver":
             return _reuters_symbol(root, share_class, instrument.listed_on)
-        case "kis":
-            market = _KIS_MARKET.get(instrument.listed_on)
-            return f"{market}:{instrument.symbol.replace('.', '/')}" if market else None
+        case "kis" if instrument.listed_on in _KIS_MARKET:
+            return f"{_KIS_MARKET[instrument.listed_on]}:{instrument.symbol.replace('.', '/')}"
         case "finnhub" | "alpaca" | "toss":
             return instrument.symbol
         case _:
             return None
 
 
-def _reuters_symbol(root: str, share_class: str | None, listed_on: str) -> str:
+def _reuters_symbol(root: str, share_class: str, listed_on: str) -> str:
     """Naver's form: `.O` on Nasdaq; elsewhere `.K` from four letters on and nothing below; a class in small letters."""
-    suffix = ".O" if listed_on == "NASDAQ" else ".K" if len(root) > 3 else ""
-    return f"{root}{(share_class or '').lower()}{suffix}"
+    suffix = ""
+    if listed_on == "NASDAQ":
+        suffix = ".O"
+    elif len(root) > 3:
+        suffix = ".K"
+    return f"{root}{share_class.lower()}{suffix}"
 
 
 def _rate_symbol(vendor: Vendor, base: str, quote: str) -> str | None:
     match vendor:
+        case "yahoo" if base == "USD":
+            return f"{quote}=X"
         case "yahoo":
-            return f"{quote}=X" if base == "USD" else f"{base}{quote}=X"
-        case "naver":
-            return f"FX_{base}KRW" if quote == "KRW" else None
-        case "toss":
-            return f"{base}/{quote}" if {base, quote} == {"USD", "KRW"} else None
+            return f"{base}{quote}=X"
+        case "naver" if quote == "KRW":
+            return f"FX_{base}KRW"
+        case "toss" if {base, quote} == {"USD", "KRW"}:
+            return f"{base}/{quote}"
         case "frankfurter":
             return f"{base}/{quote}"
         case _:
@@ -130,87 +136,13 @@ def _rate_symbol(vendor: Vendor, base: str, quote: str) -> str | None:
 
 def _coin_symbol(vendor: Vendor, coin: str, currency: str) -> str | None:
     match vendor:
-        case "yahoo" | "coinbase":
-            return f"{coin}-{currency}" if vendor == "yahoo" or currency != "KRW" else None
-        case "kraken":
-            return f"{_KRAKEN_BASE.get(coin, coin)}{currency}" if currency != "KRW" else None
-        case "upbit" | "bithumb":
-            return f"KRW-{coin}" if currency == "KRW" else None
+        case "yahoo":
+            return f"{coin}-{currency}"
+        case "coinbase" if currency != "KRW":
+            return f"{coin}-{currency}"
+        case "kraken" if currency != "KRW":
+            return f"{_KRAKEN_BASE.get(coin, coin)}{currency}"
+        case "upbit" | "bithumb" if currency == "KRW":
+            return f"KRW-{coin}"
         case _:
             return None
-
-
-def _read_yahoo(text: str) -> str | None:
-    if match := re.fullmatch(r"([0-9][0-9A-Z]{5})\.K[SQ]", text):
-        return match[1]
-    if match := re.fullmatch(r"([A-Z]{3})?([A-Z]{3})=X", text):
-        return f"{match[1] or 'USD'}/{match[2]}"
-    if re.fullmatch(r"[A-Z0-9]+-(USD|KRW|EUR)", text):
-        return text
-    return _read_dashed(text)
-
-
-def _read_dashed(text: str) -> str | None:
-    """`BRK-B` is a class; a preferred share (`-P`, `-PL`), a unit (`-U`) and longer endings stay as they are."""
-    symbol = re.sub(r"-([A-OQ-TV-Z])$", r".\1", text)
-    return symbol if _US_SYMBOL.fullmatch(symbol) else None
-
-
-def _read_naver(text: str) -> str | None:
-    if match := re.fullmatch(r"FX_([A-Z]{3})KRW", text):
-        return f"{match[1]}/KRW"
-    if match := re.fullmatch(r"([A-Z]+)([a-z])?(\.[OK])?", text):
-        return f"{match[1]}.{match[2].upper()}" if match[2] else match[1]
-    return text if is_krx_code(text) else None
-
-
-def _read_kis(text: str) -> str | None:
-    market, _, code = text.partition(":")
-    if market == "J":
-        return code if is_krx_code(code) else None
-    return _read_dotted(code.replace("/", ".")) if market in _KIS_MARKET.values() else None
-
-
-def _read_dotted(text: str) -> str | None:
-    symbol = re.sub(r"\.PR([A-Z]?)$", r"-P\1", text)
-    return symbol if _US_SYMBOL.fullmatch(symbol) else None
-
-
-def _read_toss(text: str) -> str | None:
-    return text if is_krx_code(text) else text if "/" in text else _read_dotted(text)
-
-
-def _read_rate(text: str) -> str | None:
-    return text if re.fullmatch(r"[A-Z]{3}/[A-Z]{3}", text) else None
-
-
-def _read_won_pair(text: str) -> str | None:
-    currency, _, coin = text.partition("-")
-    return f"{coin}-KRW" if currency == "KRW" and coin else None
-
-
-def _read_dollar_pair(text: str) -> str | None:
-    return text if re.fullmatch(r"[A-Z0-9]+-(USD|EUR|GBP)", text) else None
-
-
-def _read_kraken(text: str) -> str | None:
-    if not (match := re.fullmatch(r"([A-Z0-9]+)(USD|EUR|GBP)", text)):
-        return None
-    coins = {base: coin for coin, base in _KRAKEN_BASE.items()}
-    return f"{coins.get(match[1], match[1])}-{match[2]}"
-
-
-_READERS: Mapping[Vendor, Callable[[str], str | None]] = {
-    "yahoo": _read_yahoo,
-    "naver": _read_naver,
-    "kis": _read_kis,
-    "toss": _read_toss,
-    "finnhub": _read_dotted,
-    "alpaca": _read_dotted,
-    "sec": _read_dashed,
-    "upbit": _read_won_pair,
-    "bithumb": _read_won_pair,
-    "coinbase": _read_dollar_pair,
-    "kraken": _read_kraken,
-    "frankfurter": _read_rate,
-}

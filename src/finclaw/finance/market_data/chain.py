@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from functools import partial
 from itertools import islice
 from typing import Any, Final, Literal, TypeVar, cast
@@ -274,7 +273,6 @@ def _not_found(symbol: str) -> DataNotFound:
 
 LIVE_SOURCE: Final = "live market data"
 """The name of what was put together from several sources, or from our own calendar."""
-_LOOK_BACK: Final = timedelta(days=20)
 
 
 class LiveMarket:
@@ -302,10 +300,6 @@ class LiveMarket:
         if isinstance(answer, DataError):
             raise answer
         return answer
-
-    async def close_before(self, symbol: str, day: date) -> tuple[datetime, Decimal]:
-        series = await self._bars(symbol, day - _LOOK_BACK, day - timedelta(days=1))
-        return series.bars[-1].ends, series.bars[-1].close
 
     async def closes(self, symbol: str, since: date) -> Closes:
         series = await self._bars(symbol, since, self._today(symbol))

@@ -215,6 +215,14 @@ class DataSource:
     async def read_profile(self, client: SourceClient, instrument: Instrument) -> CompanyProfile:
         raise self._lacks("profiles")
 
+    def reveal_keys(self, *keys: Secret | None) -> tuple[str, ...]:
+        """Raises DataAuthExpired where one of them is not set."""
+        given = tuple(key.reveal() for key in keys if key is not None)
+        if len(given) < len(keys):
+            name = self.info.name
+            raise DataAuthExpired(f"{name} wants a key: set `market_data.keys` to one", source=name)
+        return given
+
     def _lacks(self, what: str) -> DataUnsupported:
         return DataUnsupported(f"{self.info.name} has no {what}", source=self.info.name)
 
@@ -295,9 +303,7 @@ class TokenAnswer(Struct):
 class TokenSource(DataSource):
     """A source that wants the key of an account, and a token for it. All processes of a state directory share one."""
 
-    def __init__(
-        self, key: Secret | None = None, secret: Secret | None = None, tokens: TokenStore | None = None
-    ) -> None:
+    def __init__(self, key: Secret | None, secret: Secret | None, tokens: TokenStore) -> None:
         self._key = key
         self._secret = secret
         self._tokens = tokens
@@ -308,10 +314,7 @@ class TokenSource(DataSource):
 
     async def ask_with_token(self, client: SourceClient, ask: Callable[[str, str, str], Awaitable[T]]) -> T:
         """What `ask` gives with key, secret and token. Raises DataError; a token that is refused is forgotten."""
-        if self._key is None or self._secret is None or self._tokens is None:
-            name = self.info.name
-            raise DataAuthExpired(f"{name} wants a key: set `market_data.keys` to one", source=name)
-        key, secret = self._key.reveal(), self._secret.reveal()
+        key, secret = self.reveal_keys(self._key, self._secret)
         token = await self._tokens.get(self.info, lambda: self._read_token(client, key, secret))
         try:
             return await ask(key, secret, token.reveal())

@@ -11,16 +11,16 @@ from typing import Final
 from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import own_symbol, vendor_symbol
+from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.errors import DataAuthExpired, DataError, DataMalformed, DataStale, DataUnsupported
+from finclaw.finance.market_data.errors import DataError, DataMalformed, DataStale, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import clean_line
-from finclaw.finance.sources.headlines import newest
-from finclaw.finance.sources.reading import day_bar, read_each, read_number, read_time
+from finclaw.finance.sources.feeds import is_web_address
+from finclaw.finance.sources.headlines import make_headline, newest
+from finclaw.finance.sources.reading import make_day_bar, read_each, read_number, read_prices, read_time
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import Secret
@@ -138,30 +138,25 @@ class Alpaca(DataSource):
             query["symbols"] = vendor_symbol("alpaca", instrument) or ""
         answer = await client.get(_News, "v1beta1/news", query, headers=self._headers())
         items = [
-            NewsItem(
-                title=clean_line(each.headline),
-                url=each.url,
-                publisher=clean_line(each.source, 100),
-                published_at=read_time(each.created_at, client.name),
-                source=client.name,
-                symbols=tuple(filter(None, (own_symbol("alpaca", symbol) for symbol in each.symbols))),
+            make_headline(
+                client, each.headline, each.url, each.source, read_time(each.created_at, client.name), each.symbols
             )
             for each in answer.news
-            if each.url.startswith(("https://", "http://"))
+            if is_web_address(each.url)
         ]
         return newest(items, client, _NEWS, limit)
 
     def _headers(self) -> Mapping[str, str]:
-        if self._id is None or self._secret is None:
-            raise DataAuthExpired("Alpaca wants a key: set `market_data.keys` to one", source=self.info.name)
-        return {"APCA-API-KEY-ID": self._id.reveal(), "APCA-API-SECRET-KEY": self._secret.reveal()}
+        id, secret = self.reveal_keys(self._id, self._secret)
+        return {"APCA-API-KEY-ID": id, "APCA-API-SECRET-KEY": secret}
 
 
 def _make_reading(
     client: SourceClient, instrument: Instrument, session: Session, rows: Sequence[_Bar], trade: Snapshot | None
 ) -> PriceReading:
     """A running session is priced by the trade, one that is over by its bar. Both stand against the bar before."""
-    name, zone = client.name, VENUES[instrument.exchange].tz
+    name = client.name
+    zone = VENUES[instrument.exchange].tz
     days = {read_time(row.t, name).astimezone(zone).date(): row for row in rows}
     earlier = [day for day in days if day < session.day]
     if not earlier:
@@ -170,13 +165,17 @@ def _make_reading(
     if client.now() < session.closes:
         if trade is None:
             raise DataUnsupported(f"{name} has no trade of {instrument.symbol}", source=name)
-        price, as_of = trade.latest_trade.p, read_time(_shorten(trade.latest_trade.t), name)
-        venue, volume = "IEX", 0
+        price = trade.latest_trade.p
+        as_of = read_time(_shorten(trade.latest_trade.t), name)
+        venue = "IEX"
+        volume = 0
     else:
         if session.day not in days:
             raise DataStale(f"{name} has no bar of {session.day} yet", source=name)
-        price, as_of = days[session.day].c, session.closes
-        venue, volume = "", int(days[session.day].v)
+        price = days[session.day].c
+        as_of = session.closes
+        venue = ""
+        volume = int(days[session.day].v)
     return PriceReading(
         instrument=instrument,
         source=name,
@@ -192,11 +191,13 @@ def _make_reading(
 def _read_bar(client: SourceClient, instrument: Instrument, row: _Bar) -> Bar | None:
     """A day's time is its midnight in New York, 04:00 or 05:00 UTC: the day is that of the exchange."""
     day = read_time(row.t, client.name).astimezone(VENUES[instrument.exchange].tz).date()
-    opened, high, low, close = (read_number(each, client.name, "a bar") for each in (row.o, row.h, row.l, row.c))
-    return day_bar(client, instrument, day, (opened, high, low, close), int(row.v))
+    prices = read_prices((row.o, row.h, row.l, row.c), client.name, "a bar")
+    return make_day_bar(client, instrument, day, prices, int(row.v))
 
 
 def _shorten(text: str) -> str:
     """Their times have nanoseconds, which Python's have not."""
     head, dot, tail = text.partition(".")
-    return f"{head}.{tail.removesuffix('Z')[:6]}Z" if dot else text
+    if not dot:
+        return text
+    return f"{head}.{tail.removesuffix('Z')[:6]}Z"

@@ -15,7 +15,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, merge_bars, read_epoch, read_number, read_time
+from finclaw.finance.sources.reading import Number, make_coin_bar, merge_bars, read_epoch, read_number, read_time
 
 _DAY: Final = 86_400
 _QUARTER: Final = 900
@@ -50,15 +50,16 @@ class Coinbase(DataSource):
         )
         days = {bar.day: bar for bar in bars}
         as_of = read_time(ticker.time, client.name)
-        running, before = days.get(as_of.date()), days.get(as_of.date() - timedelta(days=1))
+        running = days.get(as_of.date())
+        before = days.get(as_of.date() - timedelta(days=1))
         reading = PriceReading(
             instrument=instrument,
             source=client.name,
             price=read_number(ticker.price, client.name, "a price"),
             currency="USD",
             as_of=as_of,
-            previous_close=before.close if before else None,
-            volume=running.volume if running else 0,
+            previous_close=before.close if before is not None else None,
+            volume=running.volume if running is not None else 0,
             venue=client.name,
             day_basis=_BASIS,
         )
@@ -99,16 +100,7 @@ async def _ask_candles(
 
 
 def _read_candle(client: SourceClient, candle: _Candle, seconds: int) -> Bar:
-    stamp, *told = candle
-    low, high, opened, close, volume = (read_number(each, client.name, "a figure of a bar") for each in told)
-    starts = read_epoch(stamp, client.name)
-    return Bar(
-        day=starts.date(),
-        starts=starts,
-        ends=min(starts + timedelta(seconds=seconds), max(client.now(), starts)),
-        open=opened,
-        high=high,
-        low=low,
-        close=close,
-        volume=int(volume),
-    )
+    stamp, *figures = candle
+    low, high, opened, close, volume = (read_number(each, client.name, "a figure of a bar") for each in figures)
+    step = timedelta(seconds=seconds)
+    return make_coin_bar(client, read_epoch(stamp, client.name), step, (opened, high, low, close), int(volume))

@@ -6,7 +6,7 @@ one archive of all.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -26,6 +26,7 @@ from finclaw.finance.market_data.port import Filing
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import FeedEntry, clean_line, iterate_elements, parse_feed, read_archived_file
+from finclaw.finance.sources.reading import read_day
 from finclaw.redaction import Secret, hide_and_cut
 
 _SEOUL: Final = "Asia/Seoul"
@@ -114,7 +115,7 @@ class OpenDart(DataSource):
         return kind == "filings" and instrument.exchange == "KRX" and instrument.kind == "stock"
 
     async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
-        key = self._reveal_key()
+        (key,) = self.reveal_keys(self._key)
         if not self._numbers:
             body = await client.get_body("corpCode.xml", {"crtfc_key": key}, accept=("application/*", "text/*"))
             self._numbers = await asyncio.to_thread(parse_company_numbers, body, client.name)
@@ -133,11 +134,6 @@ class OpenDart(DataSource):
         answer = await client.get(ListAnswer, "list.json", query)
         return parse_list(answer, instrument, client.name)[:limit]
 
-    def _reveal_key(self) -> str:
-        if self._key is None:
-            raise DataAuthExpired("OpenDART wants a key: set `market_data.keys` to one", source=self.info.name)
-        return self._key.reveal()
-
 
 def parse_company_numbers(body: bytes, source: str) -> dict[str, str]:
     """OpenDART's numbers of listed companies by their codes. Raises DataError, also for an error instead of a ZIP."""
@@ -146,8 +142,9 @@ def parse_company_numbers(body: bytes, source: str) -> dict[str, str]:
     found: dict[str, tuple[str, str]] = {}
     try:
         for row in iterate_elements(read_archived_file(body, _LARGEST), {"result": "list"}, source, _MOST_ELEMENTS):
-            code, number = (row.findtext("stock_code") or "").strip(), (row.findtext("corp_code") or "").strip()
-            changed = (row.findtext("modify_date") or "").strip()
+            code, number, changed = (
+                (row.findtext(tag) or "").strip() for tag in ("stock_code", "corp_code", "modify_date")
+            )
             if code and number and changed >= found.get(code, ("", ""))[0]:  # a code may be used again
                 found[code] = (changed[:8], number[:8])
             if len(found) > _MOST_LISTED:
@@ -171,7 +168,7 @@ def parse_list(answer: ListAnswer, instrument: Instrument, source: str) -> list[
                 symbol=instrument.symbol,
                 form=title,
                 title=title,
-                filed_on=_read_day(row.rcept_dt, source),
+                filed_on=read_day(row.rcept_dt, source),
                 url=f"https://dart.fss.or.kr/dsaf001/main.do?rcpNo={_digits(row.rcept_no, source)}",
                 source=source,
             )
@@ -194,13 +191,6 @@ def _read_status(body: bytes) -> tuple[str, str]:
     except (ValueError, UnicodeDecodeError):
         return "", "what is no archive"
     return answer.status, answer.message
-
-
-def _read_day(text: str, source: str) -> date:
-    try:
-        return datetime.strptime(text, "%Y%m%d").replace(tzinfo=UTC).date()
-    except ValueError as error:
-        raise DataMalformed(f"{source} gave {hide_and_cut(text, 20)!r} as a day", source=source) from error
 
 
 def _digits(text: str, source: str) -> str:

@@ -16,7 +16,7 @@ from finclaw.finance.market_data.errors import DataEmpty, DataMalformed, DataUns
 from finclaw.finance.market_data.port import ExchangeRate
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, read_number
+from finclaw.finance.sources.reading import Number, read_day, read_number
 
 _PUBLISHED: Final = time(15, 0, tzinfo=UTC)
 """About 16:00 in Frankfurt."""
@@ -61,7 +61,8 @@ class EuropeanCentralBank(DataSource):
 
     async def read_fixing(self, client: SourceClient, base: str, quote: str) -> ExchangeRate:
         text = (await client.get_body("eurofxref-daily.xml")).decode("utf-8", "replace")
-        days, rates = _DAY.findall(text), dict(_RATE.findall(text))
+        days = _DAY.findall(text)
+        rates = dict(_RATE.findall(text))
         if len(days) != 1 or not rates:
             raise DataMalformed(f"{client.name} answered what is not its daily file", source=client.name)
         if {base, quote} - {"EUR", *rates}:
@@ -71,24 +72,16 @@ class EuropeanCentralBank(DataSource):
         if not per_euro[base] or not per_euro[quote]:
             raise DataMalformed(f"{client.name} gave a rate of zero", source=client.name)
         rate = (per_euro[quote] / per_euro[base]).quantize(_DIGITS)
-        return _fixing(client, base, quote, rate, _read_day(client, days[0]))
-
-
-def _read_day(client: SourceClient, text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise DataMalformed(f"{client.name} gave {text!r} as a day", source=client.name) from error
+        return _fixing(client, base, quote, rate, read_day(days[0], client.name, "%Y-%m-%d"))
 
 
 def _fixing(client: SourceClient, base: str, quote: str, rate: Decimal, day: date) -> ExchangeRate:
-    published = datetime.combine(day, _PUBLISHED)
     return ExchangeRate(
         base=base,
         quote=quote,
         rate=rate,
         basis="fixing",
         day=day,
-        as_of=min(published, client.now()),
+        as_of=min(datetime.combine(day, _PUBLISHED), client.now()),
         source=client.name,
     )

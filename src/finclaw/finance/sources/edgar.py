@@ -48,7 +48,6 @@ class _Submissions(Struct, rename="camel"):
     name: str
     filings: _Filings
     sic_description: str = ""
-    fiscal_year_end: str | None = None
 
 
 class ReportedFigure(Struct, frozen=True):
@@ -139,8 +138,10 @@ def parse_submissions(found: _Submissions, instrument: Instrument, source: str) 
         raise DataMalformed(f"{source}'s columns of filings differ in length", source=source)
     if not count:
         raise DataEmpty(f"{source} has no filings of {instrument.symbol}", source=source)
-    words = recent.primary_doc_description if len(recent.primary_doc_description) == count else recent.form
-    rows = zip(recent.accession_number, recent.filing_date, recent.form, recent.primary_document, words, strict=True)
+    titles = recent.primary_doc_description
+    if len(titles) != count:
+        titles = recent.form
+    rows = zip(recent.accession_number, recent.filing_date, recent.form, recent.primary_document, titles, strict=True)
     filings = [
         Filing(
             symbol=instrument.symbol,
@@ -213,4 +214,4 @@ def _check_number(told: str | int, instrument: Instrument, source: str) -> None:
 
 def _document_url(cik: int, accession: str, document: str) -> str:
     folder = f"https://www.sec.gov/Archives/edgar/data/{cik}/{accession.replace('-', '')}"
-    return f"{folder}/{document}" if document else folder
+    return "/".join(filter(None, (folder, document)))

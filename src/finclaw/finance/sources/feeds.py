@@ -58,6 +58,10 @@ def parse_feed(body: bytes, source: str, now: datetime) -> list[FeedEntry]:
     return [each for each in read if each is not None and each.published_at <= now + _AHEAD]
 
 
+def is_web_address(text: str) -> bool:
+    return text.startswith(("https://", "http://"))
+
+
 def clean_line(text: str, longest: int = _LONGEST_TITLE) -> str:
     """Words on one line, without markup and without signs that nobody sees."""
     plain = html.unescape(_TAGS.sub("", html.unescape(text[: 10 * longest])))
@@ -79,10 +83,11 @@ def _read_entry(item: ET.Element) -> FeedEntry | None:
 
 
 def _make_entry(title: str | None, url: str | None, moment: datetime | None, author: str) -> FeedEntry | None:
-    address, words = (url or "").strip(), clean_line(title or "")
-    if moment is None or not words or not address.startswith(("https://", "http://")) or len(address) > 2_000:
+    address = (url or "").strip()
+    line = clean_line(title or "")
+    if moment is None or not line or not is_web_address(address) or len(address) > 2_000:
         return None
-    return FeedEntry(title=words, url=address, published_at=moment, author=clean_line(author, 100))
+    return FeedEntry(title=line, url=address, published_at=moment, author=clean_line(author, 100))
 
 
 def _read_time(text: str) -> datetime | None:

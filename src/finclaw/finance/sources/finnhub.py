@@ -3,7 +3,6 @@
 What it does not know it answers with zeros and status 200, which is never a price.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -12,23 +11,15 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import own_symbol, vendor_symbol
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataError,
-    DataMalformed,
-    DataRateLimited,
-    DataTransport,
-    DataUnsupported,
-    refuse_unreadable,
-)
+from finclaw.finance.instruments.vendor_symbols import vendor_symbol
+from finclaw.finance.market_data.errors import DataError, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import EarningsDate, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import clean_line
-from finclaw.finance.sources.headlines import newest
-from finclaw.finance.sources.reading import Number, read_epoch, read_number, read_optional
+from finclaw.finance.sources.feeds import clean_line, is_web_address
+from finclaw.finance.sources.headlines import make_headline, newest
+from finclaw.finance.sources.reading import Number, ask_each, read_epoch, read_number, read_optional
 from finclaw.redaction import Secret
 
 _NEWS: Final = timedelta(days=14)
@@ -41,7 +32,7 @@ _MOMENTS: Final[Mapping[str, Literal["before open", "after close", "during sessi
 }
 
 
-class FinnhubQuote(Struct):
+class _Quote(Struct):
     c: Number
     d: Number
     h: Number
@@ -85,38 +76,27 @@ class Finnhub(DataSource):
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
     ) -> Mapping[str, PriceReading | DataError]:
-        answers = await asyncio.gather(*(self._read_one(client, each) for each in instruments))
-        return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
+        async def ask(instrument: Instrument) -> PriceReading:
+            query = {"symbol": vendor_symbol("finnhub", instrument) or ""}
+            return _parse_quote(await client.get(_Quote, "quote", query, headers=self._headers()), client, instrument)
 
-    async def _read_one(self, client: SourceClient, instrument: Instrument) -> PriceReading | DataError:
-        query = {"symbol": vendor_symbol("finnhub", instrument) or ""}
-        try:
-            answer = await client.get(FinnhubQuote, "quote", query, headers=self._headers())
-            with refuse_unreadable(client.name):
-                return parse_quote(answer, client, instrument)
-        except (DataTransport, DataRateLimited, DataAuthExpired):
-            raise
-        except DataError as error:
-            return error
+        return await ask_each(client.name, instruments, ask)
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
-        path, query = "news", {"category": "general"}
-        if instrument is not None:
+        if instrument is None:
+            path = "news"
+            query = {"category": "general"}
+        else:
             today = client.now().date()
-            query = {"symbol": vendor_symbol("finnhub", instrument) or "", "from": str(today - _NEWS), "to": str(today)}
             path = "company-news"
+            query = {"symbol": vendor_symbol("finnhub", instrument) or "", "from": str(today - _NEWS), "to": str(today)}
         found = await client.get(list[_Headline], path, query, headers=self._headers())
         items = [
-            NewsItem(
-                title=clean_line(each.headline),
-                url=each.url,
-                publisher=clean_line(each.source, 100),
-                published_at=read_epoch(each.datetime, client.name),
-                source=client.name,
-                symbols=tuple(filter(None, (own_symbol("finnhub", each.related),))),
+            make_headline(
+                client, each.headline, each.url, each.source, read_epoch(each.datetime, client.name), [each.related]
             )
             for each in found
-            if each.url.startswith(("https://", "http://")) and clean_line(each.headline)
+            if is_web_address(each.url) and clean_line(each.headline)
         ]
         return newest(items, client, _NEWS, limit)
 
@@ -137,17 +117,17 @@ class Finnhub(DataSource):
         ]
 
     def _headers(self) -> Mapping[str, str]:
-        if self._key is None:
-            raise DataAuthExpired("Finnhub wants a key: set `market_data.keys` to one", source=self.info.name)
-        return {"X-Finnhub-Token": self._key.reveal()}
+        (key,) = self.reveal_keys(self._key)
+        return {"X-Finnhub-Token": key}
 
 
-def parse_quote(found: FinnhubQuote, client: SourceClient, instrument: Instrument) -> PriceReading:
+def _parse_quote(found: _Quote, client: SourceClient, instrument: Instrument) -> PriceReading:
     """Raises DataUnsupported for the zeros of an unknown symbol, DataMalformed for what contradicts itself."""
     name = client.name
     if found.t == 0 or not found.c:
         raise DataUnsupported(f"{name} does not have {instrument.symbol}: it answered zeros", source=name)
-    price, before = read_number(found.c, name, "a price"), read_number(found.pc, name, "a previous close")
+    price = read_number(found.c, name, "a price")
+    before = read_number(found.pc, name, "a previous close")
     change = read_number(found.d, name, "a change")
     if abs(price - before - change) > _ROUNDING:
         raise DataMalformed(f"{name}'s change does not fit its price of {instrument.symbol}", source=name)

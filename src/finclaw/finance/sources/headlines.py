@@ -5,15 +5,16 @@ The words belong to their publishers: nothing behind a link is read or kept here
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from finclaw.finance.instrument import Instrument, key_of
+from finclaw.finance.instruments.vendor_symbols import own_symbol
 from finclaw.finance.market_data.errors import DataError, DataUnsupported
 from finclaw.finance.market_data.port import NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import FeedEntry, parse_feed
+from finclaw.finance.sources.feeds import FeedEntry, clean_line, parse_feed
 
 _AHEAD: Final = timedelta(minutes=10)
 """How far a source's clock may be ahead of ours."""
@@ -38,10 +39,13 @@ class GoogleNews(DataSource):
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None:
             raise DataUnsupported(f"{client.name} is asked about companies", source=client.name)
-        is_korean = instrument.exchange == "KRX"
-        name = instrument.name_ko if is_korean else instrument.name_en
-        place = {"hl": "ko", "gl": "KR", "ceid": "KR:ko"} if is_korean else {"hl": "en-US", "gl": "US", "ceid": "US:en"}
-        query = {"q": f'"{name}" when:{_WINDOW.days}d', **place}
+        if instrument.exchange == "KRX":
+            name = instrument.name_ko
+            edition = {"hl": "ko", "gl": "KR", "ceid": "KR:ko"}
+        else:
+            name = instrument.name_en
+            edition = {"hl": "en-US", "gl": "US", "ceid": "US:en"}
+        query = {"q": f'"{name}" when:{_WINDOW.days}d', **edition}
         body = await client.get_body("rss/search", query, headers=_XML)
         entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
         items = [_read_entry(each, client.name, instrument.symbol) for each in entries]
@@ -84,7 +88,8 @@ class CentralBanks(DataSource):
 
 def newest(items: Iterable[NewsItem], client: SourceClient, window: timedelta, limit: int) -> list[NewsItem]:
     """Newest first, each once, none of the future and none older than was asked for, even where a source lists it."""
-    oldest, latest = client.now() - window, client.now() + _AHEAD
+    oldest = client.now() - window
+    latest = client.now() + _AHEAD
     seen: set[str] = set()
     kept: list[NewsItem] = []
     for item in sorted(items, key=lambda each: each.published_at, reverse=True):
@@ -95,11 +100,24 @@ def newest(items: Iterable[NewsItem], client: SourceClient, window: timedelta, l
     return kept[:limit]
 
 
+def make_headline(
+    client: SourceClient, title: str, url: str, publisher: str, published_at: datetime, symbols: Iterable[str]
+) -> NewsItem:
+    """A headline in a vendor's JSON; `symbols` are the vendor's."""
+    return NewsItem(
+        title=clean_line(title),
+        url=url,
+        publisher=clean_line(publisher, 100),
+        published_at=published_at,
+        source=client.name,
+        symbols=tuple(filter(None, map(own_symbol, symbols))),
+    )
+
+
 def _read_entry(entry: FeedEntry, source: str, symbol: str) -> NewsItem:
     """The title of Google's ends with the publisher, who has an element of its own."""
-    title = entry.title.removesuffix(f" - {entry.author}") if entry.author else entry.title
     return NewsItem(
-        title=title,
+        title=entry.title.removesuffix(f" - {entry.author}"),
         url=entry.url,
         publisher=entry.author,
         published_at=entry.published_at,

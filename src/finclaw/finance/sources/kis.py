@@ -4,9 +4,8 @@ Only requests that look are in here. A business error comes with status 200 and 
 time of its own, so it is asked for only while the session runs; what counts as its price after the close is not known.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, TypeVar
 
@@ -21,16 +20,13 @@ from finclaw.finance.market_data.errors import (
     DataMalformed,
     DataRateLimited,
     DataStale,
-    DataTransport,
     DataUnsupported,
-    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import day_bar, read_number
-from finclaw.redaction import hide_and_cut
+from finclaw.finance.sources.reading import ask_each, make_day_bar, read_day, read_number, read_prices
 
 T = TypeVar("T")
 
@@ -41,6 +37,8 @@ _KRX: Final = "J"
 _ADJUSTED: Final = "0"
 """For Korean bars 0 is adjusted and 1 is not; for US bars it is the other way round."""
 _SIGNS: Final = {"1": 1, "2": 1, "3": 0, "4": -1, "5": -1}
+_WAITS: Final = {"EGW00133": timedelta(minutes=1), "EGW00201": timedelta(seconds=2)}
+"""How long to wait where too many tokens or too many answers were asked for."""
 _MOST_ROWS: Final = 100
 _MOST_PAGES: Final = 12
 
@@ -97,20 +95,14 @@ class Kis(TokenSource):
     ) -> Mapping[str, PriceReading | DataError]:
         if client.calendar.session_at("KRX", client.now()) is None:
             raise DataStale(f"{client.name} is asked for prices only while KRX trades", source=client.name)
-        answers = await asyncio.gather(*(self._read_one(client, each) for each in instruments))
-        return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
 
-    async def _read_one(self, client: SourceClient, instrument: Instrument) -> PriceReading | DataError:
-        query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": _code(instrument)}
-        try:
+        async def ask(instrument: Instrument) -> PriceReading:
+            query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": _code(instrument)}
             answer = await self._ask(client, PriceAnswer, _PRICE, query)
             _check(client, answer.rt_cd, answer.msg_cd)
-            with refuse_unreadable(client.name):
-                return parse_price(client, instrument, answer)
-        except (DataTransport, DataRateLimited, DataAuthExpired):
-            raise
-        except DataError as error:
-            return error
+            return parse_price(client, instrument, answer)
+
+        return await ask_each(client.name, instruments, ask)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
         bars: dict[date, Bar] = {}
@@ -152,12 +144,14 @@ class Kis(TokenSource):
 
 def parse_price(client: SourceClient, instrument: Instrument, answer: PriceAnswer) -> PriceReading:
     """Raises DataMalformed for figures that contradict each other: the sign is a code of its own."""
-    name, found = client.name, answer.output
+    name = client.name
+    found = answer.output
     if found is None:
         raise DataMalformed(f"{name} answered without a price", source=name)
     if found.stck_shrn_iscd != _code(instrument).removeprefix("Q"):
         raise DataMalformed(f"{name} gave {found.stck_shrn_iscd!r} for {instrument.symbol}", source=name)
-    price, base = read_number(found.stck_prpr, name, "a price"), read_number(found.stck_sdpr, name, "a base price")
+    price = read_number(found.stck_prpr, name, "a price")
+    base = read_number(found.stck_sdpr, name, "a base price")
     sign = _SIGNS.get(found.prdy_vrss_sign)
     change = abs(read_number(found.prdy_vrss, name, "a change")) * Decimal(sign or 0)
     if sign is None or price - change != base:
@@ -177,17 +171,10 @@ def parse_price(client: SourceClient, instrument: Instrument, answer: PriceAnswe
 
 
 def _read_bar(client: SourceClient, instrument: Instrument, row: _Day) -> Bar | None:
-    try:
-        day = datetime.strptime(row.stck_bsop_date, "%Y%m%d").replace(tzinfo=UTC).date()
-    except ValueError as error:
-        raise DataMalformed(
-            f"{client.name} gave {hide_and_cut(row.stck_bsop_date, 20)!r} as a day", source=client.name
-        ) from error
-    opened, high, low, close = (
-        read_number(each, client.name, "a bar") for each in (row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr)
-    )
+    day = read_day(row.stck_bsop_date, client.name)
+    prices = read_prices((row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr), client.name, "a bar")
     volume = int(read_number(row.acml_vol, client.name, "a volume"))
-    return day_bar(client, instrument, day, (opened, high, low, close), volume)
+    return make_day_bar(client, instrument, day, prices, volume)
 
 
 def _code(instrument: Instrument) -> str:
@@ -206,15 +193,17 @@ def _explain(client: SourceClient, body: bytes) -> DataError | None:
     except (DecodeError, UnicodeDecodeError):
         return None
     code = problem.msg_cd or problem.error_code
-    return _error_of(client, code) if code else None
+    if not code:
+        return None
+    return _error_of(client, code)
 
 
 def _error_of(client: SourceClient, code: str) -> DataError:
     name = client.name
-    shown = code if code.isascii() and code.isalnum() else "an error"
-    if code in ("EGW00201", "EGW00133"):
-        wait = timedelta(minutes=1) if code == "EGW00133" else timedelta(seconds=2)
-        return DataRateLimited(f"{name} wants fewer requests ({code})", source=name, retry_at=client.now() + wait)
+    if code in _WAITS:
+        retry_at = client.now() + _WAITS[code]
+        return DataRateLimited(f"{name} wants fewer requests ({code})", source=name, retry_at=retry_at)
     if code in ("EGW00121", "EGW00123", "EGW00103", "EGW00105"):
         return DataAuthExpired(f"{name} refused the key or its token ({code})", source=name)
+    shown = code if code.isascii() and code.isalnum() else "an error"
     return DataUnsupported(f"{name} answered {shown}", source=name)

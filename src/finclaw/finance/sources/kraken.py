@@ -14,7 +14,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import read_epoch, read_number
+from finclaw.finance.sources.reading import make_coin_bar, read_epoch, read_number, read_prices
 from finclaw.redaction import hide_and_cut
 
 _BASIS: Final = "00:00 UTC"
@@ -111,15 +111,6 @@ def _read_pair(client: SourceClient, instrument: Instrument, pair: _Pair) -> Pri
 
 def _read_candle(client: SourceClient, candle: _Candle, step: timedelta) -> Bar:
     stamp, *texts, _, volume, _ = candle
-    opened, high, low, close = (read_number(each, client.name, "a price of a bar") for each in texts)
-    starts = read_epoch(stamp, client.name)
-    return Bar(
-        day=starts.date(),
-        starts=starts,
-        ends=min(starts + step, max(client.now(), starts)),
-        open=opened,
-        high=high,
-        low=low,
-        close=close,
-        volume=int(read_number(volume, client.name, "a volume")),
-    )
+    name = client.name
+    pieces = int(read_number(volume, name, "a volume"))
+    return make_coin_bar(client, read_epoch(stamp, name), step, read_prices(texts, name), pieces)

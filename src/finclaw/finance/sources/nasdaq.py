@@ -102,7 +102,9 @@ def _read_dollars(text: str) -> Decimal | None:
     digits = plain.strip("()-")
     if not digits.replace(".", "", 1).isdecimal() or not digits.isascii():
         return None
-    return -Decimal(digits) if is_loss or plain.startswith("-") else Decimal(digits)
+    if is_loss or plain.startswith("-"):
+        return -Decimal(digits)
+    return Decimal(digits)
 
 
 def _days(first: date, last: date) -> Iterator[date]:

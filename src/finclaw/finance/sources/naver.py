@@ -3,34 +3,29 @@
 It is the data of Naver's own pages. Prices come as texts with commas, and the change as a size with a direction code.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar, ExtendedPrice
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataError,
-    DataMalformed,
-    DataRateLimited,
-    DataTransport,
-    DataUnsupported,
-    refuse_unreadable,
-)
+from finclaw.finance.market_data.errors import DataError, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import (
     Number,
-    day_bar,
+    Prices,
+    ask_each,
+    make_bar,
+    make_day_bar,
     merge_bars,
+    read_day,
     read_each,
     read_number,
     read_optional,
@@ -48,7 +43,9 @@ _HEADERS: Final = {
 _SIGNS: Final = {"1": 1, "2": 1, "3": 0, "4": -1, "5": -1}
 """Direction codes: upper limit, up, unchanged, lower limit, down."""
 _ROUNDING: Final = Decimal("0.02")
-_PER_HUNDRED: Final = frozenset({"FX_JPYKRW"})
+_UNITS: Final = {"FX_JPYKRW": 100}
+"""Rates that are for more than one unit."""
+_EXTENDED: Final[dict[str, Literal["pre", "after"]]] = {"PRE_MARKET": "pre", "AFTER_MARKET": "after"}
 _SLACK: Final = timedelta(minutes=60)
 """The last figures of a session are stamped up to so long after its close."""
 
@@ -134,33 +131,27 @@ class Naver(DataSource):
                 polled = await client.get(_Polled, url, api="polling", headers=_HEADERS)
                 found |= _read_polled(client, asked, polled)
         others = [each for each in instruments if each.exchange != "KRX"]
-        answers = await asyncio.gather(*(self._read_one(client, each) for each in others))
-        return found | {each.symbol: answer for each, answer in zip(others, answers, strict=True)}
+        return found | await ask_each(client.name, others, lambda each: self._ask_price(client, each))
 
-    async def _read_one(self, client: SourceClient, instrument: Instrument) -> PriceReading | DataError:
+    async def _ask_price(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         code = vendor_symbol("naver", instrument) or ""
-        try:
-            if instrument.kind == "rate":
-                rate = await client.get(_Rate, f"marketindex/exchange/{code}", headers=_HEADERS)
-                with refuse_unreadable(client.name):
-                    return _read_price(client, instrument, rate.exchange_info, per=100 if code in _PER_HUNDRED else 1)
-            path = "index" if instrument.kind == "index" else "stock"
-            price = await client.get(_Price, f"{path}/{code}/basic", headers=_HEADERS)
-            if price.reuters_code and price.reuters_code != code:
-                raise DataMalformed(f"{client.name} gave {price.reuters_code} for {code}", source=client.name)
-            with refuse_unreadable(client.name):
-                return _read_price(client, instrument, price)
-        except (DataTransport, DataRateLimited, DataAuthExpired):
-            raise
-        except DataError as error:
-            return error
+        if instrument.kind == "rate":
+            rate = await client.get(_Rate, f"marketindex/exchange/{code}", headers=_HEADERS)
+            return _read_price(client, instrument, rate.exchange_info, per=_UNITS.get(code, 1))
+        path = "index" if instrument.kind == "index" else "stock"
+        price = await client.get(_Price, f"{path}/{code}/basic", headers=_HEADERS)
+        if price.reuters_code and price.reuters_code != code:
+            raise DataMalformed(f"{client.name} gave {price.reuters_code} for {code}", source=client.name)
+        return _read_price(client, instrument, price)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
-        path = f"chart/domestic/item/{vendor_symbol('naver', instrument)}/{'minute' if span.minutes else 'day'}"
+        path = f"chart/domestic/item/{vendor_symbol('naver', instrument)}/{span.size}"
         query = {"startDateTime": f"{span.first:%Y%m%d}0000", "endDateTime": f"{span.last:%Y%m%d}2359"}
         candles = await client.get(list[_Candle], path, query, headers=_HEADERS)
-        read = _read_minutes if span.minutes else _read_days
-        bars = read(client, instrument, candles, span)
+        if span.minutes:
+            bars = _read_minutes(client, instrument, candles, span)
+        else:
+            bars = _read_days(client, instrument, candles, span)
         return BarSeries(instrument=instrument, bars=tuple(bars), adjustment="split", source=client.name)
 
 
@@ -182,18 +173,22 @@ def _read_price(client: SourceClient, instrument: Instrument, price: _Price, per
     last = read_number(price.close_price, name, "a price")
     change = _read_change(price, last, name)
     volume = read_optional(price.accumulated_trading_volume, name, "a volume")
+    currency = instrument.currency
+    if price.currency_type is not None:
+        currency = price.currency_type.code
+    exchange = price.stock_exchange_type or _Exchange()
     return PriceReading(
         instrument=instrument,
         source=name,
         price=trim(last / per),
-        currency=price.currency_type.code if price.currency_type else instrument.currency,
+        currency=currency,
         as_of=read_time(price.local_traded_at, name),
         previous_close=trim((last - change) / per),
         low=read_optional(price.low_price, name, "a low"),
         high=read_optional(price.high_price, name, "a high"),
         volume=int(volume or 0),
         venue="bank posted rate" if instrument.kind == "rate" else "",
-        delay=price.stock_exchange_type.delay_time if price.stock_exchange_type else 0,
+        delay=exchange.delay_time,
         extended=_read_extended(price.over_market_price_info, name),
         slack=_SLACK,
     )
@@ -201,11 +196,15 @@ def _read_price(client: SourceClient, instrument: Instrument, price: _Price, per
 
 def _read_change(price: _Price, last: Decimal, name: str) -> Decimal:
     """The signed change: some answers give its size alone, and the direction beside it. The ratio must fit."""
-    size_text = price.compare_to_previous_close_price
-    told = read_number(price.fluctuations if size_text is None else size_text, name, "a change")
+    written = price.compare_to_previous_close_price
+    if written is None:
+        written = price.fluctuations
+    told = read_number(written, name, "a change")
     ratio = read_number(price.fluctuations_ratio, name, "a change in percent")
     direction = price.compare_to_previous_price or price.fluctuations_type
-    sign = _SIGNS.get(direction.code) if direction else (told > 0) - (told < 0)
+    sign: int | None = (told > 0) - (told < 0)
+    if direction is not None:
+        sign = _SIGNS.get(direction.code)
     if sign is None:
         raise DataMalformed(f"{name} gave a direction that is not documented", source=name)
     change = abs(told) * sign
@@ -217,12 +216,12 @@ def _read_change(price: _Price, last: Decimal, name: str) -> Decimal:
 
 
 def _read_extended(over: _OverMarket | None, name: str) -> ExtendedPrice | None:
-    if over is None or over.trading_session_type not in ("AFTER_MARKET", "PRE_MARKET"):
+    if over is None or over.trading_session_type not in _EXTENDED:
         return None
     try:
         return ExtendedPrice(
             price=read_number(over.over_price, name, "a price after hours"),
-            phase="after" if over.trading_session_type == "AFTER_MARKET" else "pre",
+            phase=_EXTENDED[over.trading_session_type],
             venue="",  # the exchange's own or Nextrade's: it does not say
             as_of=read_time(over.local_traded_at, name),
         )
@@ -233,17 +232,19 @@ def _read_extended(over: _OverMarket | None, name: str) -> ExtendedPrice | None:
 def _read_days(client: SourceClient, instrument: Instrument, candles: list[_Candle], span: BarRange) -> list[Bar]:
     bars: list[Bar] = []
     for each in candles:
-        day = _read_day(each.local_date, client.name)
+        day = read_day(each.local_date, client.name)
         if not span.first <= day <= span.last:
             continue
-        bar = day_bar(client, instrument, day, _prices(each, client.name, each.close_price), _volume(each, client.name))
+        prices = _read_prices(each, client.name, each.close_price)
+        bar = make_day_bar(client, instrument, day, prices, _read_volume(each, client.name))
         if bar is not None:
             bars.append(bar)
     return bars
 
 
 def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_Candle], span: BarRange) -> list[Bar]:
-    zone, name = VENUES[instrument.exchange].tz, client.name
+    zone = VENUES[instrument.exchange].tz
+    name = client.name
     bars: list[Bar] = []
     for each in candles:
         try:
@@ -252,21 +253,11 @@ def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_C
             raise DataMalformed(
                 f"{name} gave {hide_and_cut(each.local_date_time, 20)!r} as a time", source=name
             ) from error
-        opened, high, low, close = _prices(each, name, each.current_price)
-        day = starts.astimezone(zone).date()
-        bars.append(
-            Bar(
-                day=day,
-                starts=starts,
-                ends=starts + timedelta(minutes=1),
-                open=opened,
-                high=high,
-                low=low,
-                close=close,
-                volume=_volume(each, name),
-            )
-        )
-    return [merged for day in _days(bars) for merged in _merge_day(client, instrument, day, bars, span.minutes)]
+        prices = _read_prices(each, name, each.current_price)
+        ends = starts + timedelta(minutes=1)
+        bars.append(make_bar(starts.astimezone(zone).date(), starts, ends, prices, _read_volume(each, name)))
+    days = sorted({each.day for each in bars})
+    return [merged for day in days for merged in _merge_day(client, instrument, day, bars, span.minutes)]
 
 
 def _merge_day(client: SourceClient, instrument: Instrument, day: date, bars: list[Bar], minutes: int) -> list[Bar]:
@@ -278,18 +269,7 @@ def _merge_day(client: SourceClient, instrument: Instrument, day: date, bars: li
     return list(merge_bars(inside, minutes, session.opens))
 
 
-def _days(bars: list[Bar]) -> list[date]:
-    return sorted({each.day for each in bars})
-
-
-def _read_day(text: str, name: str) -> date:
-    try:
-        return datetime.strptime(text, "%Y%m%d").replace(tzinfo=UTC).date()
-    except ValueError as error:
-        raise DataMalformed(f"{name} gave {hide_and_cut(text, 20)!r} as a day", source=name) from error
-
-
-def _prices(candle: _Candle, name: str, close: Number) -> tuple[Decimal, Decimal, Decimal, Decimal]:
+def _read_prices(candle: _Candle, name: str, close: Number) -> Prices:
     opened, high, low = (
         read_number(value, name, "a price of a bar")
         for value in (candle.open_price, candle.high_price, candle.low_price)
@@ -297,5 +277,5 @@ def _prices(candle: _Candle, name: str, close: Number) -> tuple[Decimal, Decimal
     return opened, high, low, read_number(close, name, "a close")
 
 
-def _volume(candle: _Candle, name: str) -> int:
+def _read_volume(candle: _Candle, name: str) -> int:
     return int(read_number(candle.accumulated_trading_volume, name, "a volume"))

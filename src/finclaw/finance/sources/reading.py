@@ -1,21 +1,31 @@
 """Readers of figures and times in vendors' answers. What is not plainly a number is malformed, and never a zero."""
 
+import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from itertools import groupby
 from typing import Final
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import Bar
-from finclaw.finance.market_data.errors import DataError, DataMalformed, refuse_unreadable
+from finclaw.finance.market import Bar, join_bars
+from finclaw.finance.market_data.errors import (
+    DataAuthExpired,
+    DataError,
+    DataMalformed,
+    DataRateLimited,
+    DataTransport,
+    refuse_unreadable,
+)
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.source import SourceClient
 from finclaw.redaction import hide_and_cut
 
 Number = str | int | float | None
 """A figure as JSON has it. Some vendors write texts, some numbers, and some change their mind."""
+Prices = tuple[Decimal, Decimal, Decimal, Decimal]
+"""Open, high, low and close."""
 
 _NUMBER: Final = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,18})(\.\d{1,20})?([eE][+-]?\d{1,2})?")
 _TOO_LARGE: Final = Decimal("1e15")
@@ -34,6 +44,24 @@ def read_each(
         except DataError as error:
             answers[instrument.symbol] = error
     return answers
+
+
+async def ask_each(
+    source: str, instruments: Sequence[Instrument], ask: Callable[[Instrument], Awaitable[PriceReading]]
+) -> dict[str, PriceReading | DataError]:
+    """Ask for all instruments at once. An error that is about one of them leaves the others."""
+
+    async def ask_one(instrument: Instrument) -> PriceReading | DataError:
+        try:
+            with refuse_unreadable(source):
+                return await ask(instrument)
+        except (DataTransport, DataRateLimited, DataAuthExpired):
+            raise
+        except DataError as error:
+            return error
+
+    answers = await asyncio.gather(*map(ask_one, instruments))
+    return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
 
 
 def read_number(value: Number, source: str, what: str) -> Decimal:
@@ -63,6 +91,20 @@ def read_optional(value: Number, source: str, what: str) -> Decimal | None:
     return read_number(value, source, what) or None
 
 
+def read_prices(values: Iterable[Number], source: str, what: str = "a price of a bar") -> Prices:
+    """The open, high, low and close of a bar."""
+    opened, high, low, close = (read_number(each, source, what) for each in values)
+    return opened, high, low, close
+
+
+def read_day(text: str, source: str, form: str = "%Y%m%d") -> date:
+    """Raises DataMalformed."""
+    try:
+        return datetime.strptime(text, form).replace(tzinfo=UTC).date()
+    except ValueError as error:
+        raise DataMalformed(f"{source} gave {hide_and_cut(text, 20)!r} as a day", source=source) from error
+
+
 def read_time(text: str, source: str) -> datetime:
     """An ISO time with its offset. Raises DataMalformed."""
     try:
@@ -82,28 +124,26 @@ def read_epoch(value: float, source: str) -> datetime:
         raise DataMalformed(f"{source} gave {value} as a time", source=source) from error
 
 
-def day_bar(
-    client: SourceClient,
-    instrument: Instrument,
-    day: date,
-    prices: tuple[Decimal, Decimal, Decimal, Decimal],
-    volume: int,
-) -> Bar | None:
-    """A bar of one session by our own calendar (open, high, low, close); None for a day on which there was none."""
+def make_bar(day: date, starts: datetime, ends: datetime, prices: Prices, volume: int) -> Bar:
+    opened, high, low, close = prices
+    return Bar(day=day, starts=starts, ends=ends, open=opened, high=high, low=low, close=close, volume=volume)
+
+
+def make_day_bar(client: SourceClient, instrument: Instrument, day: date, prices: Prices, volume: int) -> Bar | None:
+    """A bar of one session by our own calendar; None for a day on which there was none."""
     session = client.calendar.session_on(instrument.exchange, day)
     if session is None:
         return None
-    opened, high, low, close = prices
-    return Bar(
-        day=day,
-        starts=session.opens,
-        ends=min(max(client.now(), session.opens), session.closes),
-        open=opened,
-        high=high,
-        low=low,
-        close=close,
-        volume=volume,
-    )
+    ends = min(max(client.now(), session.opens), session.closes)
+    return make_bar(day, session.opens, ends, prices, volume)
+
+
+def make_coin_bar(
+    client: SourceClient, starts: datetime, step: timedelta, prices: Prices, volume: int, zone: tzinfo = UTC
+) -> Bar:
+    """A bar of a market that never rests; `zone` is the one whose days its source counts."""
+    ends = min(starts + step, max(client.now(), starts))
+    return make_bar(starts.astimezone(zone).date(), starts, ends, prices, volume)
 
 
 def merge_bars(bars: Iterable[Bar], minutes: int, opens: datetime) -> Iterator[Bar]:
@@ -113,14 +153,4 @@ def merge_bars(bars: Iterable[Bar], minutes: int, opens: datetime) -> Iterator[B
         return int((bar.starts - opens).total_seconds() // (minutes * 60))
 
     for place, group in groupby(sorted(bars, key=lambda each: each.starts), key=number):
-        parts = list(group)
-        yield Bar(
-            day=parts[0].day,
-            starts=opens + timedelta(minutes=place * minutes),
-            ends=parts[-1].ends,
-            open=parts[0].open,
-            high=max(each.high for each in parts),
-            low=min(each.low for each in parts),
-            close=parts[-1].close,
-            volume=sum(each.volume for each in parts),
-        )
+        yield join_bars(list(group), opens + timedelta(minutes=place * minutes))

@@ -35,10 +35,7 @@ MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE, TOKEN_TABLE)
 """The tables of the finance extension. Others are added behind these, never between."""
 
 
-def make_sources(
-    settings: MarketDataSettings | None = None, tokens: TokenStore | None = None
-) -> Mapping[str, DataSource]:
-    settings = settings or MarketDataSettings()
+def _make_sources(settings: MarketDataSettings, tokens: TokenStore) -> Mapping[str, DataSource]:
     keys = settings.keys
     sources: tuple[DataSource, ...] = (
         Naver(),
@@ -81,8 +78,8 @@ def open_market_data(
     find: Callable[[str], Instrument | None],
 ) -> ChainedMarketData:
     """`find` gives the instrument of an exact symbol of our records."""
-    sources, budget = make_sources(settings, TokenStore(database, clock)), RequestBudget(database, clock)
-    access = SourceAccess(sources, settings, fetcher, budget, clock, calendar)
+    sources = _make_sources(settings, TokenStore(database, clock))
+    access = SourceAccess(sources, settings, fetcher, RequestBudget(database, clock), clock, calendar)
     return ChainedMarketData(access, LastPrices(database), find)
 
 
@@ -95,8 +92,8 @@ def open_probe(
     find: Callable[[str], Instrument | None],
 ) -> LiveProbe:
     """For the doctor and the live report; its requests are counted as those of people."""
-    sources, budget = make_sources(settings, TokenStore(database, clock)), RequestBudget(database, clock)
-    access = SourceAccess(sources, settings, fetcher, budget, clock, calendar)
+    sources = _make_sources(settings, TokenStore(database, clock))
+    access = SourceAccess(sources, settings, fetcher, RequestBudget(database, clock), clock, calendar)
     return LiveProbe(access, sources, settings, find)
 
 
@@ -104,7 +101,8 @@ def open_live_market(
     settings: MarketDataSettings, api: ExtensionApi, calendar: Calendar, instruments: InstrumentIndex
 ) -> LiveMarket:
     """The market of the tools, on what an extension is given: its fetcher, its database and its clock."""
-    fetcher, database = api.fetcher(fetch_rules(settings)), api.database(MIGRATIONS)
+    fetcher = api.fetcher(fetch_rules(settings))
+    database = api.database(MIGRATIONS)
     data = open_market_data(settings, fetcher, database, api.clock, calendar, instruments.get)
     api.on_close(data.close)
     return LiveMarket(data, instruments, calendar, api.clock)

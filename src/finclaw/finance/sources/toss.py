@@ -4,13 +4,13 @@ Only requests that look are in here. A price comes without the close before it, 
 as its price outside of the regular session is not documented, so it is asked for only while that runs.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final, Generic, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import vendor_symbol
@@ -19,17 +19,14 @@ from finclaw.finance.market_data.errors import (
     DataAuthExpired,
     DataError,
     DataMalformed,
-    DataRateLimited,
     DataStale,
-    DataTransport,
     DataUnsupported,
-    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, day_bar, read_number, read_time
+from finclaw.finance.sources.reading import Number, ask_each, make_day_bar, read_number, read_prices, read_time
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import hide_and_cut
@@ -92,26 +89,19 @@ class Toss(TokenSource):
         names = {_name(each): each for each in running}
         found = await self._get(client, _Result[list[_Price]], "api/v1/prices", {"symbols": ",".join(names)})
         prices = {each.symbol: each for each in found.result}
-        answers = await asyncio.gather(*(self._read_one(client, each, prices.get(_name(each))) for each in running))
-        read = {each.symbol: answer for each, answer in zip(running, answers, strict=True)}
-        return {each.symbol: read.get(each.symbol, closed) for each in instruments}
 
-    async def _read_one(
-        self, client: SourceClient, instrument: Instrument, price: _Price | None
-    ) -> PriceReading | DataError:
-        if price is None:
-            return DataUnsupported(f"{client.name} said nothing of {instrument.symbol}", source=client.name)
-        session = client.calendar.session_at(instrument.exchange, client.now())
-        if session is None:
-            return DataStale(f"{client.name}'s session of {instrument.symbol} has just ended", source=client.name)
-        try:
+        async def ask(instrument: Instrument) -> PriceReading:
+            price = prices.get(_name(instrument))
+            if price is None:
+                raise DataUnsupported(f"{client.name} said nothing of {instrument.symbol}", source=client.name)
+            session = client.calendar.session_at(instrument.exchange, client.now())
+            if session is None:
+                raise DataStale(f"{client.name}'s session of {instrument.symbol} has just ended", source=client.name)
             page = await self._read_page(client, instrument, _BEFORE, None)
-            with refuse_unreadable(client.name):
-                return parse_price(client, instrument, price, page.candles, session)
-        except (DataTransport, DataRateLimited, DataAuthExpired):
-            raise
-        except DataError as error:
-            return error
+            return parse_price(client, instrument, price, page.candles, session)
+
+        read = await ask_each(client.name, running, ask)
+        return {each.symbol: read.get(each.symbol, closed) for each in instruments}
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
         bars: dict[date, Bar] = {}
@@ -131,7 +121,8 @@ class Toss(TokenSource):
         self, client: SourceClient, instrument: Instrument, count: int, before: str | None
     ) -> _Candles:
         query = {"symbol": _name(instrument), "interval": "1d", "count": str(count), "adjusted": "true"}
-        query |= {"before": before} if before else {}
+        if before:
+            query["before"] = before
         return (await self._get(client, _Result[_Candles], "api/v1/candles", query)).result
 
     async def _get(self, client: SourceClient, kind: type[T], path: str, query: Mapping[str, str]) -> T:
@@ -164,24 +155,25 @@ def parse_price(
         raise DataMalformed(f"{name} has no close of {instrument.symbol} before today", source=name)
     today = next((bar for bar in bars if bar.day == session.day), None)
     last = read_number(price.last_price, name, "a price")
-    low, high = _widen(today, last) if today is not None else (None, None)
-    return PriceReading(
+    reading = PriceReading(
         instrument=instrument,
         source=name,
         price=last,
         currency=price.currency,
         as_of=read_time(price.timestamp, name),
         previous_close=max(earlier, key=lambda bar: bar.day).close,
-        low=low,
-        high=high,
-        volume=today.volume if today is not None else 0,
     )
+    if today is None:
+        return reading
+    low, high = _widen(today, last)
+    return replace(reading, low=low, high=high, volume=today.volume)
 
 
 def _widen(bar: Bar, price: Decimal) -> tuple[Decimal, Decimal]:
     """The day's range. A trade may be newer than the bar and a little outside of it."""
-    is_near = bar.low * (1 - _NEWER) <= price <= bar.high * (1 + _NEWER)
-    return (min(bar.low, price), max(bar.high, price)) if is_near else (bar.low, bar.high)
+    if bar.low * (1 - _NEWER) <= price <= bar.high * (1 + _NEWER):
+        return min(bar.low, price), max(bar.high, price)
+    return bar.low, bar.high
 
 
 def _read_bar(client: SourceClient, instrument: Instrument, row: _Candle) -> Bar | None:
@@ -191,10 +183,8 @@ def _read_bar(client: SourceClient, instrument: Instrument, row: _Candle) -> Bar
             f"{name}'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}", source=name
         )
     day = read_time(row.timestamp, name).astimezone(VENUES[instrument.exchange].tz).date()
-    opened, high, low, close = (
-        read_number(each, name, "a bar") for each in (row.open_price, row.high_price, row.low_price, row.close_price)
-    )
-    return day_bar(client, instrument, day, (opened, high, low, close), int(read_number(row.volume, name, "a volume")))
+    prices = read_prices((row.open_price, row.high_price, row.low_price, row.close_price), name, "a bar")
+    return make_day_bar(client, instrument, day, prices, int(read_number(row.volume, name, "a volume")))
 
 
 def _name(instrument: Instrument) -> str:

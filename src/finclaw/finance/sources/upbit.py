@@ -4,7 +4,7 @@ The change of a coin is counted from 09:00 in Seoul at one of them and from midn
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import Final, Literal
 
@@ -18,7 +18,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, read_each, read_epoch, read_number
+from finclaw.finance.sources.reading import Number, make_coin_bar, read_each, read_epoch, read_number, read_prices
 from finclaw.finance.venue import KRX
 
 _MOST: Final = 200
@@ -54,6 +54,11 @@ class Upbit(DataSource):
     info = SOURCES["upbit"]
     vendor: Literal["upbit", "bithumb"] = "upbit"
     day_basis = "09:00 KST"
+
+    @property
+    def zone(self) -> tzinfo:
+        """The zone of the days of its bars: midnight UTC is 09:00 in Seoul."""
+        return UTC
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         return kind in ("quote", "bars", "minutes") and vendor_symbol(self.vendor, instrument) is not None
@@ -92,8 +97,11 @@ class Upbit(DataSource):
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
         if span.minutes and span.minutes not in _MINUTES:
             raise DataUnsupported(f"{client.name} has no bars of {span.minutes} minutes", source=client.name)
-        path = f"candles/minutes/{span.minutes}" if span.minutes else "candles/days"
-        step = timedelta(minutes=span.minutes) if span.minutes else timedelta(days=1)
+        path = "candles/days"
+        step = timedelta(days=1)
+        if span.minutes:
+            path = f"candles/minutes/{span.minutes}"
+            step = timedelta(minutes=span.minutes)
         first, end = self._bounds(span)
         bars: list[Bar] = []
         while end > first:
@@ -116,31 +124,18 @@ class Upbit(DataSource):
 
     def _bounds(self, span: BarRange) -> tuple[datetime, datetime]:
         """The first moment of the span, and the one after its last."""
-        midnight = datetime.min.time()
-        first = datetime.combine(span.first, midnight, UTC)
-        last = datetime.combine(span.last + timedelta(days=1), midnight, UTC)
-        return first, last
+        first = datetime.combine(span.first, time(0), self.zone)
+        last = datetime.combine(span.last + timedelta(days=1), time(0), self.zone)
+        return first.astimezone(UTC), last.astimezone(UTC)
 
     def _read_candle(self, client: SourceClient, candle: _Candle, step: timedelta) -> Bar:
         try:
             starts = datetime.fromisoformat(candle.candle_date_time_utc).replace(tzinfo=UTC)
         except ValueError as error:
             raise DataMalformed(f"{client.name} gave a time that cannot be read", source=client.name) from error
-        told = (candle.opening_price, candle.high_price, candle.low_price, candle.trade_price)
-        opened, high, low, close = (read_number(each, client.name, "a price of a bar") for each in told)
-        return Bar(
-            day=self._day_of(starts),
-            starts=starts,
-            ends=min(starts + step, max(client.now(), starts)),
-            open=opened,
-            high=high,
-            low=low,
-            close=close,
-            volume=int(read_number(candle.candle_acc_trade_volume, client.name, "a volume")),
-        )
-
-    def _day_of(self, starts: datetime) -> date:
-        return starts.date()
+        figures = (candle.opening_price, candle.high_price, candle.low_price, candle.trade_price)
+        volume = int(read_number(candle.candle_acc_trade_volume, client.name, "a volume"))
+        return make_coin_bar(client, starts, step, read_prices(figures, client.name), volume, self.zone)
 
 
 class Bithumb(Upbit):
@@ -150,11 +145,6 @@ class Bithumb(Upbit):
     vendor: Literal["upbit", "bithumb"] = "bithumb"
     day_basis = "00:00 KST"
 
-    def _bounds(self, span: BarRange) -> tuple[datetime, datetime]:
-        midnight = datetime.min.time()
-        first = datetime.combine(span.first, midnight, KRX.tz).astimezone(UTC)
-        last = datetime.combine(span.last + timedelta(days=1), midnight, KRX.tz).astimezone(UTC)
-        return first, last
-
-    def _day_of(self, starts: datetime) -> date:
-        return starts.astimezone(KRX.tz).date()
+    @property
+    def zone(self) -> tzinfo:
+        return KRX.tz

@@ -5,7 +5,7 @@ of the day before the range.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import islice
 from typing import Annotated, Final
@@ -20,7 +20,17 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, day_bar, merge_bars, read_epoch, read_number, read_optional, trim
+from finclaw.finance.sources.reading import (
+    Number,
+    Prices,
+    make_bar,
+    make_day_bar,
+    merge_bars,
+    read_epoch,
+    read_number,
+    read_optional,
+    trim,
+)
 from finclaw.finance.venue import VENUES
 
 _HEADERS: Final = {
@@ -82,7 +92,7 @@ class _Row(Struct, frozen=True):
     """One bar as it came, with its moment; only whole ones become rows."""
 
     starts: datetime
-    prices: tuple[Decimal, Decimal, Decimal, Decimal]
+    prices: Prices
     volume: int
 
     @property
@@ -125,18 +135,15 @@ class Yahoo(DataSource):
         first = datetime.combine(span.first, datetime.min.time(), zone)
         # The end is exclusive.
         last = datetime.combine(span.last + timedelta(days=1), datetime.min.time(), zone)
-        query = {
-            "period1": str(int(first.timestamp())),
-            "period2": str(int(last.timestamp())),
-            "interval": f"{_FINEST}m" if span.minutes else "1d",
-        }
+        query = {"period1": str(int(first.timestamp())), "period2": str(int(last.timestamp())), "interval": "1d"}
+        if span.minutes:
+            query["interval"] = f"{_FINEST}m"
         result = await _ask(client, instrument, query)
         rows = list(_rows(client, result))
-        bars = (
-            _minute_bars(client, instrument, rows, span)
-            if span.minutes
-            else _day_bars(client, instrument, rows, result)
-        )
+        if span.minutes:
+            bars = _minute_bars(client, instrument, rows, span)
+        else:
+            bars = _day_bars(client, instrument, rows, result)
         if bars and (result.meta.currency or "") != instrument.currency and instrument.kind != "index":
             raise DataMalformed(f"{client.name}'s bars are in {result.meta.currency}", source=client.name)
         return BarSeries(instrument=instrument, bars=tuple(bars), adjustment="split", source=client.name)
@@ -157,16 +164,17 @@ async def _ask(client: SourceClient, instrument: Instrument, query: Mapping[str,
 
 def _rows(client: SourceClient, result: _Result) -> Iterator[_Row]:
     """Whole bars alone: some places in the columns are null, and some are zero where nothing is known."""
-    columns, stamps = (result.indicators.quote or [None])[0], result.timestamp or []
-    if columns is None or not stamps:
+    stamps = result.timestamp or []
+    if not result.indicators.quote or not stamps:
         return
+    columns = result.indicators.quote[0]
     digits = result.meta.price_hint
     parts = (columns.open, columns.high, columns.low, columns.close)
     if {len(each) for each in (*parts, columns.volume)} != {len(stamps)}:
         raise DataMalformed(f"{client.name} gave columns of different lengths", source=client.name)
     for place, stamp in enumerate(stamps):
-        told = [read_optional(column[place], client.name, "a price of a bar") for column in parts]
-        opened, high, low, close = (None if each is None else trim(each, digits) for each in told)
+        figures = (read_optional(column[place], client.name, "a price of a bar") for column in parts)
+        opened, high, low, close = (trim(each or Decimal(0), digits) for each in figures)
         if opened and high and low and close:
             yield _Row(read_epoch(stamp, client.name), (opened, high, low, close), columns.volume[place] or 0)
 
@@ -179,18 +187,22 @@ def _previous_close(
         local = timezone(timedelta(seconds=offset))
         today = as_of.astimezone(local).date()
         before = [each for each in rows if each.starts.astimezone(local).date() < today]
-        return before[-1].close if before and as_of - before[-1].starts < _OLDEST_CLOSE else None
-
+        if not before or as_of - before[-1].starts >= _OLDEST_CLOSE:
+            return None
+        return before[-1].close
     _, before_it = islice(client.calendar.sessions_before(instrument.exchange, as_of), 2)
     zone = VENUES[instrument.exchange].tz
     closes = [each.close for each in rows if each.starts.astimezone(zone).date() == before_it.day]
-    return closes[-1] if closes else None
+    if not closes:
+        return None
+    return closes[-1]
 
 
 def _day_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row], result: _Result) -> list[Bar]:
     """One bar a day: the newest price is sometimes added as a row of its own, and then it is the day's last word."""
-    local = timezone(timedelta(seconds=result.meta.gmtoffset))
-    zone = local if instrument.kind == "rate" else VENUES[instrument.exchange].tz
+    zone = VENUES[instrument.exchange].tz
+    if instrument.kind == "rate":
+        zone = timezone(timedelta(seconds=result.meta.gmtoffset))
     days: dict[date, list[_Row]] = {}
     for row in rows:
         days.setdefault(row.starts.astimezone(zone).date(), []).append(row)
@@ -205,7 +217,7 @@ def _day_bar(client: SourceClient, instrument: Instrument, day: date, parts: Seq
         min(each.prices[2] for each in parts),
         parts[-1].close,
     )
-    return day_bar(client, instrument, day, prices, max(each.volume for each in parts))
+    return make_day_bar(client, instrument, day, prices, max(each.volume for each in parts))
 
 
 def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row], span: BarRange) -> list[Bar]:
@@ -214,21 +226,11 @@ def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_R
     while day <= span.last:
         session = client.calendar.session_on(instrument.exchange, day)
         if session is not None:
-            inside = [_minute_bar(each, day) for each in rows if session.opens <= each.starts < session.closes]
+            inside = [_make_minute_bar(each, day) for each in rows if session.opens <= each.starts < session.closes]
             bars += merge_bars(inside, span.minutes, session.opens)
         day += timedelta(days=1)
     return bars
 
 
-def _minute_bar(row: _Row, day: date) -> Bar:
-    opened, high, low, close = row.prices
-    return Bar(
-        day=day,
-        starts=row.starts.astimezone(UTC),
-        ends=row.starts.astimezone(UTC) + timedelta(minutes=_FINEST),
-        open=opened,
-        high=high,
-        low=low,
-        close=close,
-        volume=row.volume,
-    )
+def _make_minute_bar(row: _Row, day: date) -> Bar:
+    return make_bar(day, row.starts, row.starts + timedelta(minutes=_FINEST), row.prices, row.volume)
