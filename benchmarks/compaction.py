@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 
 from benchmarks.meter import cpu_seconds
 from finclaw.agent.window.compaction import Compactor, Options, Strategy, Summaries, Summarise
-from finclaw.agent.window.compaction.prompt import transcript
+from finclaw.agent.window.compaction.summary import transcript
 from finclaw.agent.window.tokens import Estimator
 from finclaw.errors import Overloaded
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult

@@ -6,9 +6,8 @@ from decimal import Decimal
 from typing import Any, cast
 
 from finclaw.agent.agent import Abilities, Agent, AgentLayers
-from finclaw.agent.budget.budget import Budget
+from finclaw.agent.budget.budget import Budget, BudgetService
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.budget.turn_budget import BudgetService
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn_state.turn_log import TurnLog

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tests.support.api_rules import violations
 
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.errors import ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Message, Source, Text

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from finclaw.agent.turn_state.stream_state import State, StateMachine
+from finclaw.agent.turn_state.state import State, StateMachine
 
 STATES: tuple[State, ...] = get_args(State)
 

@@ -12,10 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machine import examples
 
-from finclaw.agent.budget.budget import Account, Budget, BudgetRefusal, LimitName, Reservation, Spent
+from finclaw.agent.budget.budget import (
+    Account,
+    Budget,
+    BudgetRefusal,
+    BudgetService,
+    LimitName,
+    Payment,
+    Reservation,
+    Spent,
+    TurnBudget,
+)
 from finclaw.agent.budget.call_ledger import Payer
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.budget.turn_budget import BudgetService, Payment, TurnBudget
 from finclaw.agent.budget.usage_meter import CallSettlement, Settled, UsageMeter, most_of
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, ModelRequest, Price, ToolSpec, Usage

@@ -15,8 +15,7 @@ from tests.machine import examples
 from finclaw.agent.window.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
 from finclaw.agent.window.compaction.facts import facts_of, missing
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.compaction.prompt import BEGIN, END, transcript
-from finclaw.agent.window.compaction.summary import OVERHEAD
+from finclaw.agent.window.compaction.summary import BEGIN, END, OVERHEAD, transcript
 from finclaw.agent.window.context_window import SUMMARY_SECONDS
 from finclaw.agent.window.guard import ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextSize

@@ -7,7 +7,7 @@ from tests.agent.long_talk import talked
 from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.window.compaction.options import CompactionSettings
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.agent.window.guard import ContextPolicy
 from finclaw.config.load import load_settings
 from finclaw.errors import ConfigError

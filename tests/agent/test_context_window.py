@@ -6,7 +6,7 @@ from tests.agent.bench import Bench
 from tests.agent.long_talk import SMALL, Mind, assert_whole, talked
 
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.errors import ContextTooLong
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.event import (

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from tests.agent.bench import Bench
 
-from finclaw.agent.model.cooldown import Cooldowns
 from finclaw.agent.model.retry_policy import RETRY_POLICIES, policy_for
-from finclaw.agent.model.route import ModelRoute, Route
+from finclaw.agent.model.route import Cooldowns, ModelRoute, Route
 from finclaw.errors import (
     AuthFailed,
     BadRequest,

@@ -10,10 +10,9 @@ import pytest
 from tests.agent.bench import Bench, instead, other, under, waits
 from tests.agent.talk import message
 
-from finclaw.agent.model.cooldown import LONGEST, Cooldowns
 from finclaw.agent.model.retry import GO_ON
 from finclaw.agent.model.retry_policy import policy_for
-from finclaw.agent.model.route import ModelRoute, Route
+from finclaw.agent.model.route import LONGEST, Cooldowns, ModelRoute, Route
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import (
     AuthFailed,

@@ -5,7 +5,7 @@ from tests.agent.bench import Bench
 from tests.agent.long_talk import assert_whole, talked
 
 from finclaw.agent.model.route import ModelRoute
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.agent.window.tokens import Estimator
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError
 from finclaw.kernel.chunk import Model, ModelRequest, Vocabulary

@@ -22,10 +22,8 @@ from finclaw.agent.prompt import (
     system_prompt,
     turn_context_note,
 )
-from finclaw.agent.prompt.about import identity, tools
 from finclaw.agent.prompt.build import sections_of
-from finclaw.agent.prompt.fence import fence_text
-from finclaw.agent.prompt.rules import compliance, risk_disclaimer
+from finclaw.agent.prompt.sections import compliance, fence_text, identity, risk_disclaimer, tools
 from finclaw.agent.prompt.turn_context_note import turn_context_sections
 from finclaw.agent.window.tokens import count_tokens
 from finclaw.errors import ConfigError

@@ -12,7 +12,7 @@ from finclaw.agent.model.retry import LONGEST_PAUSE
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.errors import AuthFailed, Overloaded, RateLimited, ServerFailed
 from finclaw.kernel.chunk import Model, ModelRequest, Usage
 from finclaw.kernel.envelope import TurnOptions

@@ -3,9 +3,8 @@
 import pytest
 
 from finclaw import errors
-from finclaw.agent.model.cooldown import Cooldowns
 from finclaw.agent.model.retry_policy import RETRY_POLICIES, RetryPolicy, policy_for
-from finclaw.agent.model.route import Route
+from finclaw.agent.model.route import Cooldowns, Route
 from finclaw.errors import (
     AuthFailed,
     BadRequest,

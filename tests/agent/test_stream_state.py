@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.stream_states import LEGAL, SEED, STATES, machine_in
 
-from finclaw.agent.turn_state.stream_state import MOVES, InvalidMove, State, StateMachine
+from finclaw.agent.turn_state.state import MOVES, InvalidMove, State, StateMachine
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import FinclawError
 from finclaw.kernel.event import Event, StateChanged

@@ -7,10 +7,9 @@ import pytest
 from tests.agent.bench import Bench, other
 from tests.agent.talk import message
 
-from finclaw.agent.budget.budget import Budget
+from finclaw.agent.budget.budget import Budget, BudgetService
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.budget.turn_budget import BudgetService
-from finclaw.agent.model.without_thinking import without_thinking
+from finclaw.agent.model.request_filters import without_thinking
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError, ServerFailed
 from finclaw.kernel.chunk import Features, Model, ModelRequest, Price, Usage
 from finclaw.kernel.event import ModelFellBack, ModelRetried

@@ -4,7 +4,7 @@ import pytest
 from tests.agent.long_talk import talked
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.context import Context
 from finclaw.kernel.event import ContextCompacted

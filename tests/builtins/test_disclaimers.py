@@ -7,7 +7,7 @@ import pytest
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import PRICE, price_tool
 
-from finclaw.agent.prompt.profile import ComplianceLevel
+from finclaw.agent.prompt.sections import ComplianceLevel
 from finclaw.agent.settings import AgentSettings
 from finclaw.builtins.basics import BasicCommand
 from finclaw.builtins.disclaimers import LINES, states_opinion

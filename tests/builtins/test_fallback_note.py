@@ -11,7 +11,7 @@ from tests.walks.house import Gateway, House, crash, in_virtual_time
 import finclaw
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.builtins.answer_notes import Fallback
 from finclaw.errors import AuthFailed, StreamCut
 from finclaw.kernel.chunk import Model, ModelRequest

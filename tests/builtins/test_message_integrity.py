@@ -13,7 +13,7 @@ from tests.walks.house import AnyRegistration, Gateway, House, crash, in_virtual
 from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.agent.turn_state.layer_events import as_layer_event
+from finclaw.agent.turn_state.turn_log import as_layer_event
 from finclaw.builtins.message_integrity import changes, made_whole
 from finclaw.ids import new_id
 from finclaw.kernel.event import SessionRepaired

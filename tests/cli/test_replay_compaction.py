@@ -9,7 +9,7 @@ from tests.walks.tools import Desk
 
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.cli.commands.replay import replay
 from finclaw.errors import BadRequest, ConfigError, ContextTooLong, ProviderError
 from finclaw.kernel.chunk import ModelRequest, Usage

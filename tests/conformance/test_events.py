@@ -15,7 +15,7 @@ from tests.walks.tools import Desk, hang
 
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.window.compaction.prompt import BEGIN
+from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.config.schema import StorageSettings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import BadRequest, Overloaded, ProviderError, ToolError

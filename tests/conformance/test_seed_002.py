@@ -22,7 +22,7 @@ from tests.walks.tools import Desk
 
 from finclaw.agent.model.stream import collect
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.turn_state.stream_state import InvalidMove
+from finclaw.agent.turn_state.state import InvalidMove
 from finclaw.agent.window.capacity import Breakdown, Capacity
 from finclaw.agent.window.size import ContextNotifier
 from finclaw.errors import (

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.ports.nouns import adds, begin, ended, ending, nothing, take, written
 
-from finclaw.agent.budget.spend import from_metadata
+from finclaw.agent.budget.call_ledger import from_metadata
 from finclaw.errors import Superseded
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.message import Append, Message, Source, Text

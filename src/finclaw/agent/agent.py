@@ -5,20 +5,18 @@ from collections.abc import Callable, Collection, Sequence
 from msgspec import Struct, field
 
 from finclaw.agent.approved_actions import ApprovedActions
+from finclaw.agent.budget.budget import BudgetService, TurnBudget
 from finclaw.agent.budget.call_ledger import Payer
-from finclaw.agent.budget.turn_budget import BudgetService, TurnBudget
 from finclaw.agent.budget.usage_meter import UNFORESEEN, most_of
 from finclaw.agent.model.call import ModelCall
 from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.model.structured import StructuredAnswers
-from finclaw.agent.overflow_results import OverflowResults
 from finclaw.agent.permission import Permission
 from finclaw.agent.settings import AgentSettings
-from finclaw.agent.step import Step
 from finclaw.agent.tool_call import ToolCallCore, ToolCallRunner
-from finclaw.agent.turn import TurnLoop
-from finclaw.agent.turn_state.state import RecordedTurn, TurnState
-from finclaw.agent.turn_state.stream_state import StateMachine
+from finclaw.agent.tool_results import OverflowResults
+from finclaw.agent.turn import Step, TurnLoop
+from finclaw.agent.turn_state.state import RecordedTurn, StateMachine, TurnState
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.approvals.approvals import Approvals

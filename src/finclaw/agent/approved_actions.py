@@ -1,10 +1,9 @@
 """Approved actions: the turn after an approval runs exactly what was approved, then the model hears the result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from finclaw.agent.permission import approved_call_id
-from finclaw.agent.step import RunCall
 from finclaw.agent.tool_results import unknown_outcome
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.approvals.approvals import Approvals
@@ -16,6 +15,8 @@ from finclaw.kernel.message import Append, Message, Source, Text, ToolCall, Tool
 from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import StepContext
 from finclaw.taint.sources import SOURCES
+
+RunCall = Callable[[TurnState, StepContext, ToolCall], Coroutine[Any, Any, ToolResult]]
 
 SPEAKER: Final = "approval"
 """The name in the source of the message that tells the model how the action ended."""

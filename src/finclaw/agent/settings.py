@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from finclaw.agent.prompt.profile import ComplianceLevel
-from finclaw.agent.prompt.section import PromptMode
+from finclaw.agent.prompt.sections import ComplianceLevel, PromptMode
 from finclaw.kernel.envelope import ThinkingLevel, Verbosity
 from finclaw.redaction import Follow
 

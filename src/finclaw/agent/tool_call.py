@@ -14,9 +14,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from finclaw.agent.model.structured import StructuredAnswers
-from finclaw.agent.overflow_results import OverflowResult, OverflowResults
 from finclaw.agent.permission import Permission
 from finclaw.agent.tool_results import (
+    OverflowResult,
+    OverflowResults,
     crashed_result,
     failed_result,
     refuse_loop,

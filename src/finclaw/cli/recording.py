@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 import finclaw.errors
-from finclaw.agent.budget.spend import usage_of
+from finclaw.agent.budget.call_ledger import usage_of
 from finclaw.agent.model.answer_message import stop_of
 from finclaw.agent.turn_state.state import CallState
 from finclaw.agent.turn_state.turn_log import TurnLog

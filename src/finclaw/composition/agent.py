@@ -4,10 +4,10 @@ import logging
 from collections.abc import Sequence
 
 from finclaw.agent.agent import Abilities, Agent, AgentLayers
-from finclaw.agent.budget.turn_budget import BudgetService
-from finclaw.agent.overflow_results import OverflowResults
+from finclaw.agent.budget.budget import BudgetService
 from finclaw.agent.prompt import PromptParts, system_prompt
 from finclaw.agent.settings import AgentSettings
+from finclaw.agent.tool_results import OverflowResults
 from finclaw.agent.turn_state.state import RecordedTurn
 from finclaw.app import GatewayCore
 from finclaw.config.schema import Settings

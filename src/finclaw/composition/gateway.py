@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from finclaw.agent.budget.turn_budget import open_budget
-from finclaw.agent.overflow_results import OverflowResults
+from finclaw.agent.budget.budget import open_budget
+from finclaw.agent.tool_results import OverflowResults
 from finclaw.app import App, GatewayCore
 from finclaw.approvals.announce import Announcer
 from finclaw.approvals.approvals import Approvals

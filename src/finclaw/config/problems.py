@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, cast
 
-from finclaw.agent.budget.turn_budget import must_have_prices, say_unpriced
+from finclaw.agent.budget.budget import must_have_prices, say_unpriced
 from finclaw.clock import SystemClock
 from finclaw.config.fill import Given
 from finclaw.config.load import Gathered

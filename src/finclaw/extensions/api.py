@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from finclaw.agent.prompt.section import Section
+from finclaw.agent.prompt.sections import Section
 from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
-from finclaw.agent.prompt.section import Section
+from finclaw.agent.prompt.sections import Section
 from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError

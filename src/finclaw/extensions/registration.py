@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from finclaw.agent.prompt.section import Section
+from finclaw.agent.prompt.sections import Section
 from finclaw.clock import SystemClock
 from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream

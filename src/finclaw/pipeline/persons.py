@@ -13,7 +13,7 @@ from typing import Final, get_args
 from msgspec import convert
 from msgspec.structs import asdict, replace
 
-from finclaw.agent.prompt.profile import ComplianceLevel
+from finclaw.agent.prompt.sections import ComplianceLevel
 from finclaw.approvals.people import People
 from finclaw.approvals.remote_approvers import Chat
 from finclaw.errors import ConfigError, FinclawError, SessionError

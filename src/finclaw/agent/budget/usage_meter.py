@@ -8,8 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from finclaw.agent.budget.call_ledger import Payer
-from finclaw.agent.budget.spend import measured_size
+from finclaw.agent.budget.call_ledger import Payer, measured_size
 from finclaw.agent.window.tokens import Estimator
 from finclaw.clock import local_day
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import convert
 from msgspec.structs import replace
 
-from finclaw.agent.budget.spend import CallCost, to_metadata
+from finclaw.agent.budget.call_ledger import CallCost, to_metadata
 from finclaw.agent.model.stream import Answer
 from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.ids import new_id

@@ -8,15 +8,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.budget.spend import CallCost, usage_of
+from finclaw.agent.budget.call_ledger import CallCost, usage_of
 from finclaw.agent.budget.usage_meter import UNFORESEEN, UsageMeter, most_of
 from finclaw.agent.model.answer_message import build_answer_message
-from finclaw.agent.model.approval_id_filter import ApprovalIdFilter
-from finclaw.agent.model.cooldown import Cooldowns
+from finclaw.agent.model.request_filters import ApprovalIdFilter, strip_thinking
 from finclaw.agent.model.retry import ModelRetry
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.route import Cooldowns, ModelRoute
 from finclaw.agent.model.stream import Answer
-from finclaw.agent.model.without_thinking import strip_thinking
 from finclaw.agent.prompt.turn_context_note import length_note
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.compaction.options import CompactionSettings

@@ -11,15 +11,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.budget.call_ledger import CallLedger, OpenCall
-from finclaw.agent.budget.spend import CallCost
+from finclaw.agent.budget.call_ledger import CallCost, CallLedger, OpenCall
 from finclaw.agent.budget.usage_meter import CallSettlement, Settle, UsageMeter, most_of
-from finclaw.agent.model.cooldown import Cooldowns
-from finclaw.agent.model.operator_hints import operator_hint, reason_with_hint
-from finclaw.agent.model.retry_policy import policy_for, requested_wait
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.request_filters import without_thinking
+from finclaw.agent.model.retry_policy import operator_hint, policy_for, reason_with_hint, requested_wait
+from finclaw.agent.model.route import Cooldowns, ModelRoute
 from finclaw.agent.model.stream import Answer, PartialAnswer, collect
-from finclaw.agent.model.without_thinking import without_thinking
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout

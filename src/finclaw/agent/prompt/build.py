@@ -5,17 +5,15 @@ note behind the input (`moment`), and leaves these bytes and a model's cache of 
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import ceil
 from typing import Final
 
 from msgspec import Struct
 
-from finclaw.agent.prompt import about, rules
-from finclaw.agent.prompt.assemble import Prompt, assemble
-from finclaw.agent.prompt.profile import ComplianceLevel
-from finclaw.agent.prompt.section import PromptMode, Section
+from finclaw.agent.prompt import sections
+from finclaw.agent.prompt.sections import CUSTOM, ComplianceLevel, PromptMode, Section
 from finclaw.agent.window.tokens import count_tokens
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model, Vocabulary
@@ -40,19 +38,29 @@ class PromptParts(Struct, frozen=True, kw_only=True):
 
 def sections_of(parts: PromptParts) -> tuple[Section, ...]:
     return (
-        about.identity(),
-        rules.compliance(parts.compliance),
-        rules.risk_disclaimer(),
-        rules.constraints(),
-        about.tools(parts.tools),
-        about.finance_context(),
-        about.language(),
-        about.capabilities(parts.models, has_tools=bool(parts.tools), gets_pictures=parts.gets_pictures),
-        about.formatting(),
+        sections.identity(),
+        sections.compliance(parts.compliance),
+        sections.risk_disclaimer(),
+        sections.constraints(),
+        sections.tools(parts.tools),
+        sections.finance_context(),
+        sections.language(),
+        sections.capabilities(parts.models, has_tools=bool(parts.tools), gets_pictures=parts.gets_pictures),
+        sections.formatting(),
         *parts.extensions,
-        about.examples(),
-        about.custom(parts.instructions),
+        sections.examples(),
+        sections.custom(parts.instructions),
     )
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """An assembled prompt. `tokens` is above the budget only where the required sections alone are."""
+
+    text: str
+    tokens: int
+    sections: tuple[Section, ...]
+    left_out: tuple[Section, ...]
+    """For the budget's sake, the first to go first. What the mode does not have is not counted here."""
 
 
 def build_prompt(parts: PromptParts, mode: PromptMode = "full", budget: int | None = None) -> Prompt:
@@ -90,3 +98,22 @@ def _too_long(prompt: Prompt, budget: int | None, window: int) -> str:
         f"the system prompt needs about {prompt.tokens} tokens for what must not be left out, and {bound}; "
         f"{raising}, or shorten it: its longest section is {longest.title!r}, with {longest.token_estimate()}"
     )
+
+
+def assemble(sections: Iterable[Section], mode: PromptMode, budget: int, tokens_in: Callable[[str], int]) -> Prompt:
+    """Always the whole text is measured: the estimates of its parts do not add up to that of the whole."""
+    kept = sorted((each for each in sections if each.content.strip() and each.belongs_to(mode)), key=_place)
+    optional = [place for place, section in enumerate(kept) if not section.required]
+    left_out: list[Section] = []
+    while (tokens := tokens_in(_render(kept))) > budget and optional:
+        left_out.append(kept.pop(optional.pop()))
+    return Prompt(text=_render(kept), tokens=tokens, sections=tuple(kept), left_out=tuple(left_out))
+
+
+def _place(section: Section) -> tuple[bool, int]:
+    """Sections of one priority stay in the order in which they came."""
+    return section.id == CUSTOM, -section.priority
+
+
+def _render(sections: Iterable[Section]) -> str:
+    return "\n\n".join(section.text for section in sections)

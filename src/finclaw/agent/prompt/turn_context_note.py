@@ -11,10 +11,17 @@ from typing import Any, Final
 
 import msgspec
 
-from finclaw.agent.prompt.fence import fence_text, quote_value
-from finclaw.agent.prompt.profile import ComplianceLevel, InvestmentProfile, is_stricter, read_profile, strictest_level
-from finclaw.agent.prompt.rules import compliance_rules
-from finclaw.agent.prompt.section import Section
+from finclaw.agent.prompt.sections import (
+    ComplianceLevel,
+    InvestmentProfile,
+    Section,
+    compliance_rules,
+    fence_text,
+    is_stricter,
+    quote_value,
+    read_profile,
+    strictest_level,
+)
 from finclaw.kernel.context import MARKET_FIELDS, Context
 from finclaw.kernel.envelope import Verbosity
 

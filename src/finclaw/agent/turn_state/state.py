@@ -1,21 +1,120 @@
 """State of a running turn and of a running tool call that only the core may touch. Each holds what its layers see."""
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
-from finclaw.agent.budget.turn_budget import TurnBudget
-from finclaw.agent.turn_state.side_calls import SideCalls
-from finclaw.agent.turn_state.stream_state import StateMachine
+from finclaw.agent.budget.budget import TurnBudget
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.guard import ContextGuard
-from finclaw.errors import ExtensionError
+from finclaw.cancellation import asked_to_stop
+from finclaw.errors import ExtensionError, TurnStopped
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.context import Context
 from finclaw.kernel.message import Message, ToolCall, ToolResult
 from finclaw.kernel.scope import ToolCallContext, TurnContext
 from finclaw.sessions.steering import Steering
 from finclaw.tools.loop_guard import LoopGuard
+
+State = Literal["idle", "streaming", "tool_use", "executing", "done", "failed", "aborted"]
+
+MOVES: Final[Mapping[State, tuple[State, ...]]] = MappingProxyType(
+    {
+        # A resumed turn whose log ends with the model's wish for tools begins with that wish. A turn that a layer
+        # answers itself is done without a model call, and one may fail or be stopped before its first.
+        "idle": ("streaming", "tool_use", "done", "failed", "aborted"),
+        # To itself: the model is called anew after a failure, or once more although it asked for no tool.
+        "streaming": ("streaming", "tool_use", "done", "failed", "aborted"),
+        # Refused and skipped calls get their results like all others, so there is no way around executing.
+        "tool_use": ("executing", "failed", "aborted"),
+        "executing": ("streaming", "done", "failed", "aborted"),
+        "done": ("idle",),
+        "failed": ("idle",),
+        "aborted": ("idle",),
+    }
+)
+
+Announce = Callable[[State, State], None]
+"""Told the state before and after each move. It must not raise: an event stream contains its observers."""
+
+
+class InvalidMove(RuntimeError):
+    """Not a FinclawError: our own loop went wrong, and `except FinclawError` must never hide that."""
+
+    def __init__(self, before: State, after: State) -> None:
+        super().__init__(f"a stream cannot go from {before} to {after}; allowed: {', '.join(MOVES[before])}")
+        self.before: State = before
+        self.after: State = after
+
+
+class StateMachine:
+    """A state machine that allows the moves of the table only."""
+
+    def __init__(self, emit: Announce) -> None:
+        self._emit = emit
+        self._state: State = "idle"
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def running(self) -> bool:
+        return self._state in ("streaming", "tool_use", "executing")
+
+    def move(self, after: State) -> None:
+        before = self._state
+        if after not in MOVES[before]:
+            raise InvalidMove(before, after)
+        self._state = after
+        self._emit(before, after)
+
+    def reset(self) -> None:
+        """Back to idle from anywhere. What still runs is aborted first, so that the table has no hidden edges."""
+        if self.running:
+            self.move("aborted")
+        if self._state != "idle":
+            self.move("idle")
+
+
+T = TypeVar("T")
+
+
+class SideCalls:
+    """The side calls of one turn.
+
+    A tool that was left behind may still wait for an answer when the books are closed.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[asyncio.Task[Any], Callable[[], None]] = {}
+        self._closed = False
+
+    async def ask(self, question: Coroutine[Any, Any, T], settle: Callable[[], None]) -> T:
+        """`settle` pays for what has come of its answer by then. Raises TurnStopped when the turn ends first."""
+        if self._closed:
+            question.close()
+            raise TurnStopped("the turn is over, and asks nothing more")
+        asked = asyncio.create_task(question)
+        self._under_way[asked] = settle
+        try:
+            return await asked
+        except asyncio.CancelledError:
+            if asked_to_stop() or not self._closed:
+                raise
+            raise TurnStopped("the turn was over before the model had answered") from None
+        finally:
+            del self._under_way[asked]
+
+    def close(self) -> None:
+        """At once, and without waiting: what is told of the turn right behind this is all that it has spent."""
+        self._closed = True
+        for asked, settle in self._under_way.items():
+            settle()
+            asked.cancel()
+
 
 if TYPE_CHECKING:
     from finclaw.agent.model.route import ModelRoute

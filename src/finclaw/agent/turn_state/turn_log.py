@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from finclaw.agent.budget.call_ledger import CallLedger, OpenCall, Payer
-from finclaw.agent.budget.spend import CallCost, from_metadata, measured_size
-from finclaw.agent.turn_state.layer_events import as_layer_event
-from finclaw.agent.window.taint import remember_note, remember_taint
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
+
+from finclaw.agent.budget.call_ledger import CallCost, CallLedger, OpenCall, Payer, from_metadata, measured_size
 from finclaw.agent.window.tokens import characters_of
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import Usage
@@ -15,15 +15,18 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import (
     Append,
+    Block,
     Message,
     MessageEvent,
     Patch,
     Remove,
     Replace,
+    Source,
     ToolCall,
     ToolEnded,
     ToolResult,
     ToolStarted,
+    Truncate,
     TurnEvent,
 )
 from finclaw.kernel.record import Accepted, Claim, OutboxItem, Spend, TextRange, TurnCalls
@@ -31,8 +34,9 @@ from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
 from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.steering import Steering
-from finclaw.taint.sources import sources_in, sources_read
+from finclaw.taint.sources import remember_note, remember_taint, sources_in, sources_read
 from finclaw.tools.outbound_files import distinct_files
+from finclaw.tools.result_guard import guard_result
 
 MOST_FROM_LAYERS: Final = 10_000
 """Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""
@@ -357,3 +361,42 @@ def context_tokens(log: TurnLog) -> int:
             return measured + since
         since += characters_of(message)
     return log.claim.context + since
+
+
+def as_layer_event(event: MessageEvent) -> MessageEvent:
+    """An event as a layer may emit it: it speaks in its own name, and what it says of tools is guarded like any.
+
+    Else a layer could pass its words off as the model's or a tool's, and figures in them as facts.
+    """
+    match _well_formed(event):
+        case Append(message):
+            return Append(_tame(message))
+        case Replace(target, message):
+            return Replace(target, _tame(message, keep_source=True))
+        case Remove() | Truncate() | Patch() as event:
+            return event
+
+
+def _well_formed(event: MessageEvent) -> MessageEvent:
+    """A copy of its own, as it would be read back: a layer need not be typed, and what cannot be read again would
+    close the session for ever.
+    """
+    if not isinstance(event, MessageEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExtensionError(f"a layer emitted {type(event).__name__}; it may emit message events only")
+    try:
+        return convert(to_builtins(event), MessageEvent)
+    except (TypeError, ValidationError) as error:
+        raise ExtensionError(f"a layer emitted a message event that cannot be kept: {error}") from error
+
+
+def _tame(message: Message, *, keep_source: bool = False) -> Message:
+    source = message.source
+    if not keep_source and source.kind not in ("extension", "system"):
+        source = Source("extension", source.id, source.name)
+    return replace(message, source=source, blocks=tuple(map(_tame_block, message.blocks)))
+
+
+def _tame_block(block: Block) -> Block:
+    if not isinstance(block, ToolResult):
+        return block
+    return replace(block, content=guard_result(block.content), facts=(), files=(), actions=())

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from finclaw.agent.budget.spend import measured_size
+from finclaw.agent.budget.call_ledger import measured_size
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.capacity import Capacity, Thresholds
 from finclaw.agent.window.compaction import Compactor, Summaries
 from finclaw.agent.window.compaction.options import CompactionSettings
-from finclaw.agent.window.compaction.prompt import instructions, transcript
+from finclaw.agent.window.compaction.summary import instructions, transcript
 from finclaw.agent.window.guard import ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextSizes
 from finclaw.agent.window.tokens import CorrectionFactor, Estimator, characters_of

@@ -10,13 +10,12 @@ from finclaw.agent.window.capacity import Capacity, Thresholds, WindowState
 from finclaw.agent.window.compaction import Compactor, Options, Strategy
 from finclaw.agent.window.compaction.options import CompactionSettings, is_summary
 from finclaw.agent.window.size import ContextSize
-from finclaw.agent.window.taint import remember_taint
 from finclaw.errors import ContextTooLong
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, Emit
 from finclaw.kernel.message import Message, MessageEvent, Replace
 from finclaw.kernel.scope import ConversationView, Ids
-from finclaw.taint.sources import sources_read
+from finclaw.taint.sources import remember_taint, sources_read
 
 MOST_SUMMARIES: Final = 2
 """In one turn: after that, only what needs no model."""

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from finclaw.agent.budget.spend import usage_of
+from finclaw.agent.budget.call_ledger import usage_of
 from finclaw.agent.model.answer_message import stop_of
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.approvals.display import quote_text

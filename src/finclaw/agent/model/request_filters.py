@@ -1,13 +1,13 @@
-"""A filter that keeps approval ids from models: every request passes it before it is sent."""
+"""What is taken out of a request before it is sent: approval ids always, thoughts where the API refuses them."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.kernel.chunk import ModelRequest
-from finclaw.kernel.message import Message
+from finclaw.kernel.chunk import Model, ModelRequest
+from finclaw.kernel.message import Message, Thinking
 from finclaw.transcript.approval_ids import holds_no_id, without_approval_ids, without_ids_in_message
 from finclaw.transcript.history import behind_pages, pages_of, with_pages
 
@@ -57,3 +57,37 @@ class ApprovalIdFilter:
 
 def _is_same(one: object, other: object) -> bool:
     return one is other
+
+
+def without_thinking(request: ModelRequest) -> ModelRequest | None:
+    """None: no thought went along, so that none can be left out."""
+    if not _carries_thoughts(request.messages, request.model):
+        return None
+    return replace(request, messages=strip_thinking(request.messages))
+
+
+def strip_thinking(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Messages that have none stay the very same, and so does what is kept of them."""
+    return tuple([_drop_thinking(message) if message.role == "assistant" else message for message in messages])
+
+
+def _drop_thinking(message: Message) -> Message:
+    if Thinking not in map(type, message.blocks):
+        return message
+    return replace(message, blocks=tuple(block for block in message.blocks if not isinstance(block, Thinking)))
+
+
+def _carries_thoughts(messages: Sequence[Message], model: Model) -> bool:
+    """Only signed ones go back, and only to who signed them; bound ones within their own turn."""
+    for message in reversed(messages):
+        if message.role == "assistant":
+            if _is_of(message, model) and any(type(each) is Thinking and each.signature for each in message.blocks):
+                return True
+        elif model.features.bound_thinking and message.role != "tool" and not message.passing:
+            return False
+    return False
+
+
+def _is_of(message: Message, model: Model) -> bool:
+    name = message.metadata.get("model")
+    return not isinstance(name, str) or name.partition("/")[0] == model.provider
