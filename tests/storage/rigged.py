@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from finclaw.storage.jsonl.files import Files
+from finclaw.storage.files import Files
 from finclaw.testing import SimulatedCrash
 
 Fault = Literal["kill", "drop", "torn", "full", "io"]

@@ -36,8 +36,8 @@ from finclaw.kernel.event import Event, LockAcquired, SessionRepaired
 from finclaw.kernel.message import Patch, Remove, Replace, Truncate, TurnEvent
 from finclaw.kernel.record import Accepted
 from finclaw.storage.jsonl.directory import list_directories, session_directory
-from finclaw.storage.jsonl.log import group, write_lines
 from finclaw.storage.jsonl.store import JsonlStore, open_jsonl_store
+from finclaw.storage.jsonl.transcript import group, write_lines
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import FakeClock, SimulatedCrash, crash_at
 from finclaw.transcript.integrity import mend

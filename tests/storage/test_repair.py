@@ -17,6 +17,7 @@ from tests.support.api_rules import violations
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.message import Message, Source, ToolCall
+from finclaw.storage.files import Files
 from finclaw.storage.jsonl.base import (
     BaseLine,
     FoldedLine,
@@ -28,7 +29,6 @@ from finclaw.storage.jsonl.base import (
     repair_transcript,
     write_base_line,
 )
-from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.lines import read_lines, write_line
 from finclaw.transcript.integrity import UNAVAILABLE
 from finclaw.transcript.request_sanitizer import sanitize_request

@@ -10,7 +10,7 @@ from typing import Final
 from finclaw.errors import BlobRefused, StoreFailed
 from finclaw.kernel.record import Blob
 from finclaw.storage.blobs.image_header import PICTURES, read_image_header
-from finclaw.storage.jsonl.files import Files
+from finclaw.storage.files import Files
 
 BLOBS: Final = "blobs"
 """In the state directory."""

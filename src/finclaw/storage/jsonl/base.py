@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from finclaw.kernel.message import Message, TurnEvent
 from finclaw.kernel.record import IntegrityFinding
-from finclaw.storage.jsonl.files import Files
+from finclaw.storage.files import Files
 from finclaw.storage.jsonl.lines import BadLine, Lines, read_lines, write_line
 from finclaw.storage.sqlite.codec import write
 from finclaw.transcript.fold import fold_items
@@ -59,6 +59,12 @@ class Base(Struct, frozen=True):
     def marked_end(self) -> int:
         """The offset behind the last mark."""
         return 0 if self.last is None else self.read.ends[-1 - len(self.unfinished)]
+
+    @property
+    def ends_with_mark(self) -> bool:
+        """Whether nothing follows the last mark, not even a damaged line."""
+        is_damaged = any(bad.offset >= self.marked_end for bad in self.read.bad)
+        return not (self.unfinished or self.read.unended or is_damaged)
 
 
 def read_base(raw: bytes) -> Base:

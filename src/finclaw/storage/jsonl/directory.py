@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from finclaw.storage.jsonl.files import Files
+from finclaw.storage.files import Files
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def prepare_directory(files: Files, directory: Path, identity: Identity) -> bool
         files.put_away(directory, "old")
     files.make(inside)
     for name in NAMES:
-        files.append(inside / name, files.tail(inside / name, 0)[1], b"")
+        files.append(inside / name, files.size(inside / name), b"")
     files.keep_names(inside)
     files.replace(directory / IDENTITY, msgspec.json.encode(identity) + b"\n")
     return not is_namesake

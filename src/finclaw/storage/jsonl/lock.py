@@ -13,7 +13,7 @@ import fcntl
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -36,16 +36,14 @@ FIRST_PAUSE: Final = 0.02
 LONGEST_PAUSE: Final = 0.1
 LONGEST_NOTE: Final = 4096
 
-ShortText = Annotated[str, Meta(max_length=256)]
-
 
 class LockNote(Struct, frozen=True, kw_only=True):
     """The text of a lock file. `held` without a holder means that the owner died before it could release the lock."""
 
-    owner: ShortText
+    owner: str
     pid: int
-    host: ShortText
-    session: ShortText
+    host: str
+    session: str
     since: Annotated[datetime, Meta(tz=True)]
     fence: Annotated[int, Meta(ge=0, lt=2**62)]
     held: bool
@@ -76,7 +74,7 @@ def _note_in(descriptor: int) -> LockNote | None:
 
 
 class WriteLocks:
-    """All write locks of one store in this process; a forked child makes its own. The store closes it."""
+    """All write locks of one store in this process. The store closes it."""
 
     def __init__(self, directory: Path, clock: Clock, emit: Emit, *, owner: str = "") -> None:
         self.owner = owner or token_hex(8)
@@ -93,14 +91,9 @@ class WriteLocks:
         return self._directory / f"{hash_key(session)}.lock"
 
     @asynccontextmanager
-    async def held(
-        self,
-        session: str,
-        timeout: float = 5.0,  # noqa: ASYNC109  as in `acquire`
-        max_hold: float | None = None,
-    ) -> AsyncGenerator["LockHandle"]:
+    async def held(self, session: str, timeout: float = 5.0) -> AsyncGenerator["LockHandle"]:  # noqa: ASYNC109
         """Hold the lock. Raises StoreFailed when it cannot be had in time."""
-        handle = await self.acquire(session, timeout, max_hold)
+        handle = await self.acquire(session, timeout)
         if not handle.acquired:
             note = read_note(handle.lock_path)
             who = f"; the last to take it was {note}" if note is not None and note.held else ""
@@ -128,7 +121,7 @@ class WriteLocks:
             lock = await self._wait(session, timeout)
         elif not reentrant:
             lock = None
-        return LockHandle(self.path(session), lock, max_hold)
+        return LockHandle(self, self.path(session), lock, max_hold)
 
     async def _wait(self, session: str, seconds: float) -> "_HeldLock | None":
         queue = self._queues.setdefault(session, asyncio.Lock())
@@ -136,7 +129,7 @@ class WriteLocks:
             async with asyncio.timeout(seconds):
                 await queue.acquire()
                 try:
-                    descriptor = await self._lock_file(session)
+                    descriptor = await self._lock_file(self.path(session))
                 except BaseException:
                     queue.release()
                     raise
@@ -144,9 +137,8 @@ class WriteLocks:
             return None
         return self._begin(session, queue, descriptor)
 
-    async def _lock_file(self, session: str) -> int:
+    async def _lock_file(self, path: Path) -> int:
         """Ask the kernel repeatedly: a thread that blocks in flock could not be cancelled."""
-        path = self.path(session)
         pause = FIRST_PAUSE
         while not self._closed:
             descriptor = _try_lock(path)
@@ -158,38 +150,37 @@ class WriteLocks:
 
     def _begin(self, session: str, queue: asyncio.Lock, descriptor: int) -> "_HeldLock":
         former = _note_in(descriptor)
+        now = self._clock.now()
+        # Time is the floor of the fence, for a note can be lost or unwritable.
+        self._fence = max(self._fence + 1, int(now.timestamp() * 1_000_000))
+        if former is not None:
+            self._fence = max(self._fence, former.fence + 1)
         note = LockNote(
             owner=self.owner,
             pid=os.getpid(),
             host=socket.gethostname(),
             session=session[:200].encode(errors="replace").decode(),
-            since=self._clock.now(),
-            fence=self._next_fence(former),
+            since=now,
+            fence=self._fence,
             held=True,
         )
-        lock = _HeldLock(session, self.path(session), descriptor, queue, self._free, note)
+        lock = _HeldLock(session, self.path(session), descriptor, queue, note)
         self._held[session] = lock
+        lock.write_note(note)
         try:
-            lock.sign()
             if former is not None and former.held:
                 self._emit(LockTakenOver(session=session, owner=self.owner, former=former.owner))
             self._emit(LockAcquired(session=session, owner=self.owner, fence=note.fence))
         except BaseException:
-            self._free(lock)
+            self.free(lock)
             raise
         return lock
 
-    def _next_fence(self, former: LockNote | None) -> int:
-        """Return a fencing token above every earlier one. Time is its floor, for a note can be lost or unwritable."""
-        now = int(self._clock.now().timestamp() * 1_000_000)
-        last = -1 if former is None else former.fence
-        self._fence = max(self._fence + 1, last + 1, now)
-        return self._fence
-
-    def _free(self, lock: "_HeldLock") -> None:
+    def free(self, lock: "_HeldLock") -> None:
         lock.handles.clear()
         del self._held[lock.session]
-        was_ours = lock.unlock()
+        was_ours = lock.is_open
+        lock.unlock()
         lock.queue.release()
         if was_ours:
             self._emit(LockReleased(session=lock.session, owner=self.owner))
@@ -198,16 +189,17 @@ class WriteLocks:
         """Free all locks. Tasks that still wait get StoreFailed."""
         self._closed = True
         for lock in tuple(self._held.values()):
-            self._free(lock)
+            self.free(lock)
 
 
 class LockHandle:
     """The answer to asking for a lock. A task may have several for one session; only the last release frees it."""
 
-    def __init__(self, lock_path: Path, lock: "_HeldLock | None", max_hold: float | None) -> None:
+    def __init__(self, locks: WriteLocks, lock_path: Path, lock: "_HeldLock | None", max_hold: float | None) -> None:
         self.lock_path = lock_path
         self.acquired = lock is not None
         self.fence = 0
+        self._locks = locks
         self._lock = lock
         self._timer: asyncio.TimerHandle | None = None
         self._is_late = False
@@ -215,7 +207,7 @@ class LockHandle:
             self.fence = lock.note.fence
             lock.handles.add(self)
             if max_hold is not None:
-                self._timer = asyncio.get_running_loop().call_later(max_hold, self._warn)
+                self._timer = asyncio.get_running_loop().call_later(max_hold, self._warn, lock.session)
 
     @property
     def held(self) -> bool:
@@ -226,10 +218,10 @@ class LockHandle:
         """Whether it is held for longer than `max_hold`. Only the holder knows what is half done, so it keeps it."""
         return self._is_late and self.held
 
-    def _warn(self) -> None:
+    def _warn(self, session: str) -> None:
         self._is_late = True
-        if self._lock is not None and self.held:
-            log.warning("the lock of session %r is held for longer than it should be", self._lock.session)
+        if self.held:
+            log.warning("the lock of session %r is held for longer than it should be", session)
 
     def check(self) -> None:
         """Raises Superseded when this handle does not hold the lock any more: the protected work must not go on."""
@@ -244,25 +236,16 @@ class LockHandle:
             self._timer.cancel()
         self._lock.handles.discard(self)
         if not self._lock.handles:
-            self._lock.free(self._lock)
+            self._locks.free(self._lock)
 
 
 class _HeldLock:
     """One session's lock in this process: the locked file, the task that holds it and its handles."""
 
-    def __init__(
-        self,
-        session: str,
-        path: Path,
-        descriptor: int,
-        queue: asyncio.Lock,
-        free: "Callable[[_HeldLock], None]",
-        note: LockNote,
-    ) -> None:
+    def __init__(self, session: str, path: Path, descriptor: int, queue: asyncio.Lock, note: LockNote) -> None:
         self.session = session
         self.task = asyncio.current_task()
         self.queue = queue
-        self.free = free
         self.note = note
         self.handles: set[LockHandle] = set()
         self._path = path
@@ -281,36 +264,29 @@ class _HeldLock:
         except OSError:
             return False
 
-    def sign(self) -> None:
-        try:
-            self._write(self.note)
-        except OSError as error:  # a full disk must not cost us the lock, which is held already
-            log.warning("cannot write into the lock file %s: %s; the lock holds all the same", self._path, error)
-
-    def _write(self, note: LockNote) -> None:
+    def write_note(self, note: LockNote) -> None:
         """Write in place and at once, so that no kill can fall between the old note and the new."""
         line = msgspec.json.encode(note) + b"\n"
         written = 0
         try:
-            written = os.pwrite(self._descriptor, line, 0)
-        finally:
-            # Cut off the rest of an older note; after a failed write all of it, for no note is better than a wrong one.
-            os.ftruncate(self._descriptor, written if written == len(line) else 0)
-        if written < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            try:
+                written = os.pwrite(self._descriptor, line, 0)
+            finally:
+                # Cut off the rest of an older note; no note is better than half of one.
+                os.ftruncate(self._descriptor, written if written == len(line) else 0)
+            if written < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:  # a full disk must not cost us the lock, which is held already
+            log.warning("cannot write into the lock file %s: %s; the lock holds all the same", self._path, error)
 
-    def unlock(self) -> bool:
-        """Return whether the lock was still held."""
-        if not self.is_open:
-            return False
-        _open_locks.discard(self)
-        with suppress(OSError):
-            self._write(msgspec.structs.replace(self.note, held=False))
-        with suppress(OSError):
-            # Closing alone would not do: a child that another library forked may have the same open file.
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        self.disown()
-        return True
+    def unlock(self) -> None:
+        if self.is_open:
+            _open_locks.discard(self)
+            self.write_note(msgspec.structs.replace(self.note, held=False))
+            with suppress(OSError):
+                # Closing alone would not do: a child that another library forked may have the same open file.
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.disown()
 
     def disown(self) -> None:
         """Close this process's copy of the file and nothing more."""

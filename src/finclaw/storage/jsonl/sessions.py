@@ -16,6 +16,7 @@ from finclaw.errors import SessionError, StoreFailed
 from finclaw.kernel.event import Emit, SessionRepaired
 from finclaw.kernel.message import TurnEvent
 from finclaw.kernel.port import Clock
+from finclaw.storage.files import FileChanged, Files
 from finclaw.storage.jsonl.base import MessageLine
 from finclaw.storage.jsonl.directory import (
     Identity,
@@ -25,7 +26,6 @@ from finclaw.storage.jsonl.directory import (
     remove_directory,
     session_directory,
 )
-from finclaw.storage.jsonl.files import FileChanged, Files
 from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
 from finclaw.storage.jsonl.transcript import ConversationState, SessionFiles
 from finclaw.storage.sqlite.codec import PublicIds, write

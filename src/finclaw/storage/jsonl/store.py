@@ -39,9 +39,9 @@ from finclaw.kernel.record import (
     TurnTrace,
 )
 from finclaw.storage.blobs.rows import blobs_in_events
+from finclaw.storage.files import Files
 from finclaw.storage.jsonl.base import MessageLine
 from finclaw.storage.jsonl.directory import SESSIONS, copy_sessions
-from finclaw.storage.jsonl.files import Files
 from finclaw.storage.jsonl.sessions import UNCOUNTED, OpenSessions, set_count
 from finclaw.storage.jsonl.transcript import copy_name
 from finclaw.storage.sqlite import conversation, inbox, joining

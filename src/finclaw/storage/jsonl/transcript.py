@@ -10,32 +10,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from finclaw.diagnostics.crash_points import crash_point
-from finclaw.kernel.message import Message
+from finclaw.errors import SessionError, StoreFailed
+from finclaw.kernel.message import Message, ToolStarted, TurnEvent
 from finclaw.kernel.record import IntegrityFinding
+from finclaw.storage.files import FileChanged, Files
 from finclaw.storage.jsonl.base import (
     Base,
     FoldedLine,
     MessageLine,
+    describe_bad_line,
     fold_lines,
     read_base,
-    read_base_line,
     repair_file,
     repair_transcript,
     write_base,
 )
 from finclaw.storage.jsonl.directory import MESSAGES, NAMES, Identity, prepare_directory
-from finclaw.storage.jsonl.files import Files
-from finclaw.storage.jsonl.lines import read_lines
-from finclaw.storage.jsonl.log import TurnLogs, unbroken_prefix
+from finclaw.storage.jsonl.lines import BadLine, read_lines, write_line
+from finclaw.storage.sqlite.codec import write
 from finclaw.transcript.fold import touches_only_own
 
 log = logging.getLogger(__name__)
-
-_TAIL: Final = 512
-"""Bytes at the end of a base that surely hold its last mark."""
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
@@ -104,8 +103,7 @@ class SessionFiles:
             old = self.lines()
         new = fold_lines(old, turn, events)
         if _begins_with(new, old):
-            _, size = self._files.tail(self._base, 0)
-            self._files.append(self._base, size, write_base(new[len(old) :], mark))
+            self._files.append(self._base, self._files.size(self._base), write_base(new[len(old) :], mark))
         else:
             self._files.replace(self._base, write_base(new, mark))
         self.version = version
@@ -149,7 +147,7 @@ class SessionFiles:
         if not prepare_directory(self._files, self._directory, identity):
             self.load()
         pending = self._pending_turn(state)
-        base = self._read_marked(pending, state.version)
+        base = self._read_unmarked(pending, state.version)
         if self.version < state.cleared:  # a reset did not get here
             self.rewrite((), state.version)
         elif pending is not None and self.version < state.version:
@@ -171,23 +169,17 @@ class SessionFiles:
         """Return the turn that the database has ended and the base may not know of. There is at most one."""
         return next((turn for turn in self.logs.turns if turn in state.ended or _is_copied(turn, state)), None)
 
-    def _read_marked(self, pending: str | None, version: int) -> Base | None:
-        """Read the base's version from its last line. If that is not a mark, the whole base is read and returned."""
-        raw, size = self._files.tail(self._base, _TAIL)
-        last = read_lines(raw[raw.rfind(b"\n", 0, -1) + 1 :], read_base_line)
-        is_whole = bool(last.records) and not last.bad and not last.unended
-        if size and not (is_whole and isinstance(last.records[-1], FoldedLine)):
-            return self._read_unmarked(pending, version)
-        self.version = read_base(raw).version
-        return None
-
     def _read_unmarked(self, pending: str | None, version: int) -> Base | None:
-        """Take off an interrupted fold if its events are still there; keep and repair everything else."""
+        """Read the base's version. Return the base if it does not end with a mark.
+
+        An interrupted fold is taken off if its events are still there; everything else is kept and repaired.
+        """
         base = self._read()
         self.version = base.version
-        is_torn = (
-            pending is not None and self.version < version and {line.turn for line in base.unfinished} <= {pending}
-        )
+        if base.ends_with_mark:
+            return None
+        turns = {line.turn for line in base.unfinished}
+        is_torn = pending is not None and self.version < version and turns <= {pending}
         if is_torn and not any(bad.offset < base.marked_end for bad in base.read.bad):
             self._files.cut(self._base, base.marked_end)
             return None
@@ -223,3 +215,156 @@ def copy_name(version: int) -> str:
 def _is_copied(turn: str, state: ConversationState) -> bool:
     name, _, version = turn.partition("-")
     return name == "copy" and version.isdigit() and int(version) == state.version
+
+
+# ── events.jsonl ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class EventLine(Struct, frozen=True, tag="event", omit_defaults=True):
+    """One event of a turn. `until` is the `seq` of the last line that was written together with this one.
+
+    `ending` lines came with the end of the turn: they count only once the database says that it has ended.
+    """
+
+    turn: str
+    seq: int
+    until: int
+    event: TurnEvent
+    ending: bool = False
+
+
+_read: Final = msgspec.json.Decoder(EventLine).decode
+
+Turns = Mapping[str, tuple[EventLine, ...]]
+
+
+class LogScan(Struct, frozen=True):
+    """The lines that count. Up to `end` the file holds only them, unless it is `mixed` with damage."""
+
+    turns: Turns
+    end: int
+    bad: tuple[BadLine, ...]
+    mixed: bool
+
+
+def read_log(raw: bytes) -> LogScan:
+    """An incomplete last group of lines belongs to a write that never returned, so it does not count."""
+    lines = read_lines(raw, _read)
+    whole = list(lines.records)
+    if whole and whole[-1].seq < whole[-1].until:
+        torn = whole[-1]
+        while whole and (whole[-1].turn, whole[-1].until) == (torn.turn, torn.until):
+            whole.pop()
+    end = (0, *lines.ends)[len(whole)]
+    bad = tuple(line for line in lines.bad if line.offset < end)
+    names = dict.fromkeys(line.turn for line in whole)
+    turns = {name: tuple(line for line in whole if line.turn == name) for name in names}
+    return LogScan(turns, end, bad, mixed=bool(bad) or lines.unended)
+
+
+def group(turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> tuple[EventLine, ...]:
+    """Return the lines of events that are written together."""
+    until = seq + len(events) - 1
+    return tuple(EventLine(turn, number, until, event, ending) for number, event in enumerate(events, seq))
+
+
+def write_lines(lines: Sequence[EventLine]) -> bytes:
+    return b"".join(write_line(write(line).encode()) for line in lines)
+
+
+def unbroken_prefix(lines: Sequence[EventLine]) -> tuple[EventLine, ...]:
+    """Return the log that a resumed turn may build upon: the lines up to the first lost one.
+
+    Of the lines behind that only the starts of tools are kept: it must not be forgotten that these may have run.
+    """
+    counted = [line for line in lines if not line.ending]
+    whole = next((index for index, line in enumerate(counted) if line.seq != index), len(counted))
+    started = (line for line in counted[whole:] if isinstance(line.event, ToolStarted))
+    return (*counted[:whole], *started)
+
+
+class TurnLogs:
+    def __init__(self, files: Files, path: Path) -> None:
+        self._files = files
+        self._path = path
+        self._end = 0
+        self._mixed = False
+        self.turns: Turns = {}
+        self.dirty = False
+        """The file may hold lines that do not count, and only memory knows which; the next append cuts them off."""
+
+    def load(self) -> tuple[IntegrityFinding, ...]:
+        """Read the file. A damaged file is kept in a copy, and its damage is reported."""
+        if self.dirty:
+            self._files.cut(self._path, self._end)
+            self.dirty = False
+            return ()
+        raw = self._files.read(self._path)
+        found = read_log(raw)
+        self._take(found)
+        if found.bad:
+            self._files.back_up(self._path, raw)
+        findings = tuple(describe_bad_line(line, "events, ") for line in found.bad)
+        for finding in findings:
+            log.error("%s: %s", self._path, finding.text)
+        return findings
+
+    def events(self, turn: str) -> tuple[TurnEvent, ...]:
+        return tuple(line.event for line in self.turns.get(turn, ()))
+
+    def append(self, turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> None:
+        """Write the events to disk, all of them or none."""
+        known = self.turns.get(turn, ())
+        if seq != len(known):
+            raise SessionError(f"the log of turn {turn!r} has {len(known)} events; event {seq} cannot be appended")
+        if not events:
+            return
+        lines = group(turn, seq, events, ending=ending)
+        data = write_lines(lines)
+        self.dirty = True
+        try:
+            self._files.append(self._path, self._end, data)
+        except FileChanged:
+            self.dirty = False
+            raise
+        self.dirty = False
+        self.turns = {**self.turns, turn: (*known, *lines)}
+        self._end += len(data)
+
+    def undo(self, turn: str, events: Sequence[TurnEvent]) -> None:
+        """Take back the last append: the commit that was to follow it did not happen."""
+        if not events:
+            return
+        lines = self.turns[turn]
+        self._end -= len(write_lines(lines[-len(events) :]))
+        turns = {**self.turns, turn: lines[: -len(events)]}
+        self.turns = {name: rest for name, rest in turns.items() if rest}
+        self._cut()
+
+    def drop(self, turn: str) -> None:
+        """Forget the log of a turn that has ended."""
+        self.keep({name: lines for name, lines in self.turns.items() if name != turn})
+
+    def keep(self, turns: Turns) -> None:
+        """Keep only these lines, and number them again where some were lost."""
+        if turns == self.turns and not self._mixed:
+            return
+        events = {turn: [line.event for line in lines] for turn, lines in turns.items()}
+        data = b"".join(write_lines(group(turn, 0, own)) for turn, own in events.items())
+        if data:
+            self._files.replace(self._path, data)
+        self._take(read_log(data))
+        if not data:
+            self._cut()
+
+    def _take(self, found: LogScan) -> None:
+        self.turns = found.turns
+        self._end = found.end
+        self._mixed = found.mixed
+
+    def _cut(self) -> None:
+        try:
+            self._files.cut(self._path, self._end)
+        except StoreFailed as error:  # the next append cuts it; after a crash the database decides what counts
+            self.dirty = True
+            log.warning("%s", error)
