@@ -22,7 +22,7 @@ from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.anthropic.request import MARK, AnthropicRequestWriter
-from finclaw.providers.anthropic.thinking_signatures import ThinkingSignatures
+from finclaw.providers.anthropic.thinking import ThinkingSignatures
 from finclaw.providers.catalog import Catalog, load_listed
 from finclaw.providers.http.prefix_cache import SHORT
 from finclaw.redaction import Secret

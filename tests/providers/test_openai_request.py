@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
 from finclaw.providers.catalog import Catalog
+from finclaw.providers.http.prefix_cache import SHORT
 from finclaw.providers.openai.request import FAILED, OpenAIRequestWriter, OutputLimit, write_message
 from finclaw.transcript.integrity import mend
 from finclaw.transcript.request_sanitizer import UNSEEN, sanitize_request
@@ -345,7 +346,7 @@ def test_however_little_is_kept_the_requests_are_the_same(limit: int) -> None:
     assert writer.write(request(*history)) == OpenAIRequestWriter(0, "max_tokens").write(request(*history))
 
 
-def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_beginning_of_a_long_conversation_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
 
     def counted(each: Message, seeing: bool) -> bytes:
@@ -355,10 +356,10 @@ def test_a_hit_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("finclaw.providers.openai.request.write_message", counted)
     writer = OpenAIRequestWriter(1_000_000, "max_tokens")
-    history = [message("user", Text("a"), id=str(at)) for at in range(100)]
-    for end in range(1, 101):
+    history = [message("user", Text("a"), id=str(at)) for at in range(500)]
+    for end in range(1, 501):
         writer.write(request(*history[:end]))
-    assert 100 <= count <= 200  # once by itself, and once more as part of a long conversation's beginning
+    assert 500 <= count <= 500 * (SHORT + 1)
 
 
 @pytest.mark.spec("DX-51b")

@@ -106,15 +106,19 @@ def test_who_sees_images_gets_them_though_the_last_reader_did_not(writer: str) -
 
 
 def test_calls_of_one_id_elsewhere_do_not_make_a_long_conversation_dear() -> None:
-    kept, long = AnthropicWriter(KEPT), [*dialogue(4 * SHORT), message()]
-    for _ in range(2):
-        kept.write(request([*called("call_1"), message()]))
-    for _ in range(2):
-        kept.write(request(long))
-    young = kept._cache.young  # pyright: ignore[reportPrivateUsage]
-    young.clear()
-    assert kept.write(request(long)) == AnthropicWriter(KEPT).write(request(long))
-    assert len(young) < SHORT, "all of it was walked"
+    kept, long = AnthropicWriter(KEPT), [*dialogue(2 * SHORT), *called("call_1"), *dialogue(2 * SHORT), message()]
+    kept.write(request([*called("call_1"), message()]))
+    (_, one, _), (_, other, _) = kept.parts(request(long)), kept.parts(request(long))
+    assert one is other
+    assert len(one) > 1_000
+
+
+def test_a_repeated_call_id_is_noticed_though_the_first_is_in_the_kept_beginning() -> None:
+    kept, messages = AnthropicWriter(KEPT), [*called("call_1"), *dialogue(4 * SHORT), message()]
+    kept.write(request(messages))
+    messages += [*called("call_1"), message()]
+    assert kept.write(request(messages)) == AnthropicWriter(KEPT).write(request(messages))
+    assert kept.write(request(messages)).count(b'"call_1"') == 2
 
 
 def test_prefixes_take_no_more_room_than_they_may() -> None:

@@ -1,34 +1,60 @@
-"""Requests of Anthropic's API in bytes. A message is encoded once and cached; a request is the cached bytes, joined.
+"""Requests of Anthropic's API in bytes: a long conversation's cached beginning, and the messages behind it.
 
 What the API may cache is marked at up to four places: the last tool, the system prompt, the last message that will
 still be there in the next turn, and the end. A mark is put into the joined bytes, so that the cached ones never change.
 
-For models whose thoughts are bound to what stood before them (`bound_thinking`) messages are cached without any. Those
+For models whose thoughts are bound to what stood before them (`bound_thinking`) messages are written without any. Those
 of the turn that is under way are put back where they still hold, so a message changes once, when its turn is over.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Message
 from finclaw.providers.anthropic.message import write_blocks
-from finclaw.providers.anthropic.message_cache import ASSISTANT, USER, paired_caches
 from finclaw.providers.anthropic.schema import narrow_schema
-from finclaw.providers.anthropic.thinking import ADAPTIVE, OFF, ThinkingField, thinking_field
-from finclaw.providers.anthropic.thinking_signatures import ThinkingSignatures, extend_hash, turn_start
-from finclaw.providers.http.prefix_cache import NO_PREFIX, Part, RequestPrefix
+from finclaw.providers.anthropic.thinking import (
+    ADAPTIVE,
+    OFF,
+    ThinkingField,
+    ThinkingSignatures,
+    extend_hash,
+    thinking_field,
+    turn_start,
+)
+from finclaw.providers.http.prefix_cache import NO_PREFIX, Part, RequestPrefix, RequestPrefixCache
 from finclaw.text import fix_surrogates
+from finclaw.transcript.history import plain_texts, with_more
 from finclaw.transcript.request_sanitizer import sanitize_request
 
 MARK: Final = b',"cache_control":{"type":"ephemeral"}'
 
+_USER: Final = b']},{"role":"user","content":['
+_ASSISTANT: Final = b']},{"role":"assistant","content":['
+"""What ends the message before and opens this one: results and words of the system reach this API as the user's."""
+_NONE_BEFORE: Final = b"]},"
+"""The part that the first message does without: none has to be ended."""
+_ASSISTANT_ROLE: Final = b"assistant"
+_TEXT: Final = b'{"type":"text","text":'
+_LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+
 _encode: Final = msgspec.json.Encoder().encode
-_TOO_SMALL: Final = 2
-"""So many generations of a cache pass in one request only if it is far too small for it."""
+
+
+class _Variant(NamedTuple):
+    """What the encoding of a message depends on beside the message: the model's eyes, who reads it, its thoughts."""
+
+    seeing: bool
+    provider: str
+    thinking: bool
+
+    def write(self, message: Message) -> bytes:
+        return write_blocks(message, seeing=self.seeing, provider=self.provider, thinking=self.thinking)
 
 
 @dataclass(slots=True)
@@ -40,15 +66,15 @@ class _Draft:
     pieces: list[bytes]
     lasting: int
     """How many of them stand before the first message that is for this turn only, or will be another in the next."""
-    ends_with_assistant: bool
+    needs_care: bool
+    """The assistant speaks first or last, or the id of a call would be refused."""
 
 
 class AnthropicRequestWriter:
-    """An encoder of requests. `limit` is in bytes, for models whose thinking is bound and for the others together."""
+    """An encoder of requests. `limit` bounds the kept beginnings of conversations, in bytes."""
 
     def __init__(self, limit: int, *, caching: bool = True) -> None:
-        self._caches = paired_caches(limit)
-        self._cache = self._caches[False]
+        self._prefixes = RequestPrefixCache(limit)
         self._caching = caching
         self._opening_key: tuple[object, ...] = ()
         self._last_opening = b""
@@ -62,21 +88,18 @@ class AnthropicRequestWriter:
 
     def parts(self, request: ModelRequest) -> Sequence[Part]:
         """The request in a few pieces: what a long conversation begins with is not copied for each of them."""
-        bound = request.model.features.bound_thinking
-        self._cache = self._caches[bound]
-        self._cache.set_reader(request.model.provider)
-        generation = self._cache.generation
-        seeing = request.model.features.images
-        prefixes = self._cache.prefixes[seeing]
-        prefix = prefixes.find(request.messages)
-        if not bound and (more := prefixes.messages_to_add(request.messages, prefix)):
-            prefix = prefixes.store(self._cache.extend_prefix(prefix, more, seeing=seeing) or prefix)
-        draft = self._draft(request.messages, prefix, seeing=seeing, bound=bound)
-        if self._cache.generation - generation >= _TOO_SMALL or self._needs_care(draft):
-            prefixes.drop(request.messages)  # what is in it would not be looked at again
-            draft = self._draft(sanitize_request(request.messages), NO_PREFIX, seeing=seeing, bound=bound)
-        elif length := prefixes.length_to_store(len(prefix.messages) + draft.lasting, prefix):
-            prefixes.store(_prefix_of(draft, request.messages[:length], bound=bound))
+        messages = request.messages
+        features = request.model.features
+        bound = features.bound_thinking
+        variant = _Variant(features.images, request.model.provider, not bound)
+        prefix = self._prefixes.find(messages, variant)
+        lasting = messages[: turn_start(messages) + 1] if bound else messages
+        if more := self._prefixes.messages_to_add(lasting, prefix):
+            prefix = self._prefixes.store(_extend_prefix(prefix, more, variant) or prefix, variant)
+        draft = _draft(messages, prefix, variant)
+        if draft.needs_care:
+            self._prefixes.drop(messages, variant)  # what is in it would not be looked at again
+            draft = _draft(sanitize_request(messages), NO_PREFIX, variant)
         opening = self._opening(request)
         self.sent = self._restore_thinking(draft, request.model) if bound else 0
         if self._caching:
@@ -86,46 +109,22 @@ class AnthropicRequestWriter:
         return opening, draft.prefix.joined, b"".join((*draft.pieces, b"]}]}"))
 
     def evict(self) -> None:
-        for cache in self._caches.values():
-            cache.clear()
+        self._prefixes.clear()
 
     def _restore_thinking(self, draft: _Draft, model: Model) -> int:
         """Put this turn's thoughts back in where all before them is as it was, and return the hash of the whole."""
         start = turn_start(draft.messages)
         so_far = extend_hash(draft.prefix.pieces_hash, draft.pieces[:start])
         for place in range(start, len(draft.pieces)):
-            message, piece = draft.messages[place], draft.pieces[place]
+            message = draft.messages[place]
+            piece = draft.pieces[place]
             before = hash((self._base_hash, so_far))
             if piece and message.role == "assistant" and self.signatures.matches(message, before):
-                opening = ASSISTANT if piece.startswith(ASSISTANT) else b","
+                opening = _ASSISTANT if piece.startswith(_ASSISTANT) else b","
                 piece = opening + write_blocks(message, seeing=model.features.images, provider=model.provider)
                 draft.pieces[place] = piece
             so_far = extend_hash(so_far, (piece,))
         return hash((self._base_hash, so_far))
-
-    def _draft(self, messages: Sequence[Message], prefix: RequestPrefix, *, seeing: bool, bound: bool) -> _Draft:
-        """Neighbours of one role become one message."""
-        messages = messages[len(prefix.messages) :]
-        pieces = self._cache.encode_all(messages, seeing=seeing)
-        first_passing: int | None = None
-        last = prefix.ends_with_assistant
-        for place, message in enumerate(messages):
-            if piece := pieces[place]:
-                is_assistant = message.role == "assistant"
-                if is_assistant is last:
-                    pieces[place] = b"," + piece[len(ASSISTANT if is_assistant else USER) :]
-                last = is_assistant
-            if message.passing and first_passing is None:
-                first_passing = place
-        lasting = len(pieces) if first_passing is None else first_passing
-        if bound:  # with this turn's thoughts gone, what stands behind its first message will be another
-            lasting = min(lasting, turn_start(messages) + 1)
-        return _Draft(prefix, messages, pieces, lasting, last is True)
-
-    def _needs_care(self, draft: _Draft) -> bool:
-        """Seldom: the assistant speaks first or last, or ids could be refused. Only then all messages are walked."""
-        first = b"" if draft.prefix.joined else next((piece for piece in draft.pieces if piece), b"")
-        return draft.ends_with_assistant or first.startswith(ASSISTANT) or self._cache.suspects_any(draft.messages)
 
     def _opening(self, request: ModelRequest) -> bytes:
         """All that stands before the messages. It seldom changes, so the last one is kept."""
@@ -146,6 +145,77 @@ class AnthropicRequestWriter:
             self._opening_key, self._last_opening = key, options + base
             self._base_hash = hash((request.model.name, base))
         return self._last_opening
+
+
+def _extend_prefix(prefix: RequestPrefix, more: Sequence[Message], variant: _Variant) -> RequestPrefix | None:
+    """The prefix with these messages too; None if one of them needs care."""
+    joined = bytearray(prefix.joined)
+    last = prefix.ends_with_assistant
+    pieces_hash = prefix.pieces_hash
+    call_ids: list[str] = []
+    for speakers, words, whole in plain_texts(more):
+        for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
+            # Nearly all of them are nothing but words, and there may be thousands: no call for each.
+            if text:
+                is_assistant = speaker == _ASSISTANT_ROLE
+                opening = b"," if is_assistant is last else _ASSISTANT if is_assistant else _USER
+                piece = b"%b%b%b}" % (opening, _TEXT, text)
+            else:
+                message = whole(place)
+                call_ids += [call.id for call in message.tool_calls]
+                is_assistant = message.role == "assistant"
+                piece = _open_message(variant.write(message), is_assistant, last)
+                if not piece:
+                    continue
+            joined += piece
+            last = is_assistant
+            if not variant.thinking:
+                pieces_hash = hash((pieces_hash, piece))
+    if joined.startswith(_ASSISTANT) or _are_refused(call_ids, prefix.call_ids):
+        return None
+    if not prefix.joined:
+        del joined[: len(_NONE_BEFORE)]
+    return RequestPrefix(with_more(prefix.messages, more), joined, last, pieces_hash, prefix.call_ids.union(call_ids))
+
+
+def _draft(messages: Sequence[Message], prefix: RequestPrefix, variant: _Variant) -> _Draft:
+    """Neighbours of one role become one message."""
+    messages = messages[len(prefix.messages) :]
+    pieces: list[bytes] = []
+    call_ids: list[str] = []
+    last = prefix.ends_with_assistant
+    lasting = len(messages)
+    for place, message in enumerate(messages):
+        is_assistant = message.role == "assistant"
+        piece = _open_message(variant.write(message), is_assistant, last)
+        pieces.append(piece)
+        call_ids += [call.id for call in message.tool_calls]
+        if piece:
+            last = is_assistant
+        if message.passing:
+            lasting = min(lasting, place)
+    if not variant.thinking:  # with this turn's thoughts gone, what stands behind its first message will be another
+        lasting = min(lasting, turn_start(messages) + 1)
+    first = prefix.joined or next(filter(None, pieces), b"")
+    needs_care = last is True or first.startswith(_ASSISTANT) or _are_refused(call_ids, prefix.call_ids)
+    return _Draft(prefix, messages, pieces, lasting, needs_care)
+
+
+def _open_message(blocks: bytes, is_assistant: bool, last: bool | None) -> bytes:
+    """The blocks behind what comes before them; empty if there are none. `last`: the assistant spoke last."""
+    if not blocks:
+        return b""
+    if is_assistant is last:
+        return b"," + blocks
+    return (_ASSISTANT if is_assistant else _USER) + blocks
+
+
+def _are_refused(call_ids: Sequence[str], known: frozenset[str]) -> bool:
+    """Whether one of these ids is illegal, or is an earlier call's too."""
+    if not call_ids:
+        return False
+    is_repeated = len(set(call_ids)) < len(call_ids) or not known.isdisjoint(call_ids)
+    return is_repeated or not all(map(_LEGAL_ID.fullmatch, call_ids))
 
 
 def _write_options(request: ModelRequest, thinking: ThinkingField | None) -> bytes:
@@ -183,22 +253,11 @@ def _output_config(request: ModelRequest, thinking: ThinkingField | None) -> dic
     return config if schema is None else {**config, "format": {"type": "json_schema", "schema": schema}}
 
 
-def _prefix_of(draft: _Draft, messages: Sequence[Message], *, bound: bool) -> RequestPrefix:
-    """All that was written for these messages, before anything in it is marked."""
-    written = draft.pieces[: len(messages) - len(draft.prefix.messages)]
-    pieces_hash = extend_hash(draft.prefix.pieces_hash, written) if bound else 0
-    place = _last_sent(written, len(written))
-    last = draft.prefix.ends_with_assistant if place < 0 else draft.messages[place].role == "assistant"
-    if not draft.prefix.joined:
-        _open_first(written)
-    return RequestPrefix(messages, b"".join((draft.prefix.joined, *written)), last, pieces_hash)
-
-
 def _open_first(pieces: list[bytes]) -> bool:
     """No message stands before the first, and none has to be ended. False: there is none at all."""
     first = next((place for place, piece in enumerate(pieces) if piece), None)
     if first is not None:
-        pieces[first] = pieces[first].removeprefix(b"]},")
+        pieces[first] = pieces[first].removeprefix(_NONE_BEFORE)
     return first is not None
 
 

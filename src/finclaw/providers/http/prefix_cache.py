@@ -1,17 +1,19 @@
 """A cache of request prefixes: how a long conversation's last request began, in one piece.
 
-The next request of the same conversation begins so too, and its messages need not be walked again.
+The next request of the same conversation begins so too, and its messages need not be encoded again. Messages behind
+the prefix are encoded for every request. Without the cache `us_per_history_message` in docs/performance.md misses its
+goal, and without encoding whole pages `us_per_history_message_evicted` does.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
 from finclaw.kernel.message import Message
-from finclaw.transcript.history import behind_pages, pages_of, with_pages
+from finclaw.transcript.history import behind_pages
 
-SHORT: Final = 64
-"""Messages that are joined anew each time: short conversations are many, and keep nothing twice."""
+SHORT: Final = 32
+"""Messages that are encoded again each time: short conversations are many, and keep nothing twice."""
 OPEN: Final = 16
 """The last ones stay out: some are of this turn only, and some are marked."""
 
@@ -29,66 +31,73 @@ class RequestPrefix(NamedTuple):
     """Whether the assistant spoke last in it, for an API whose roles alternate."""
     pieces_hash: int = 0
     """A hash of the pieces that were joined, for an API whose thinking signatures depend on them."""
+    call_ids: frozenset[str] = frozenset()
+    """The ids of its tool calls, for an API that refuses repeated ones."""
 
 
 NO_PREFIX: Final = RequestPrefix()
 
 
 class RequestPrefixCache:
-    """A cache by a conversation's first message, the least recently used dropped first. `limit` is in bytes."""
+    """A cache by a conversation's first message, the least recently used dropped first. `limit` is in bytes.
+
+    A `variant` is what else an encoding depends on, such as whether the model sees images.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
-        self._prefixes: OrderedDict[str, RequestPrefix] = OrderedDict()
+        self._prefixes: OrderedDict[tuple[str, Hashable], RequestPrefix] = OrderedDict()
 
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return self._size
-
-    def find(self, messages: Sequence[Message]) -> RequestPrefix:
+    def find(self, messages: Sequence[Message], variant: Hashable = None) -> RequestPrefix:
         """What these messages begin with. That they do is compared message by message, by identity at first."""
-        prefix = self._prefixes.get(messages[0].id) if len(messages) > SHORT else None
-        if prefix is None:
+        if len(messages) <= SHORT:
             return NO_PREFIX
+        key = (messages[0].id, variant)
+        prefix = self._prefixes.get(key, NO_PREFIX)
         length = len(prefix.messages)
-        if len(messages) < length or messages[length - 1] is not prefix.messages[-1]:
+        if not length or len(messages) < length or messages[length - 1] is not prefix.messages[-1]:
             return NO_PREFIX
         if messages[:length] != prefix.messages:
             return NO_PREFIX
-        self._prefixes.move_to_end(messages[0].id)
+        self._prefixes.move_to_end(key)
         return prefix
 
     @staticmethod
-    def length_to_store(length: int, prefix: RequestPrefix) -> int:
-        """How many messages a new prefix should hold, of so many; 0 while the old one will do."""
-        return length - OPEN if length - len(prefix.messages) > SHORT else 0
+    def messages_to_add(messages: Sequence[Message], prefix: RequestPrefix) -> Sequence[Message]:
+        """The messages behind the prefix that a new one should hold too; none while the old one will do.
 
-    @classmethod
-    def messages_to_add(cls, messages: Sequence[Message], prefix: RequestPrefix) -> Sequence[Message]:
-        """The messages behind the prefix that a new one should hold too: up to the first that is for one turn only."""
-        more = messages[len(prefix.messages) : cls.length_to_store(len(messages), prefix)]
-        behind = behind_pages(more)  # no page holds any
-        passing = next((place for place, message in enumerate(behind) if message.passing), None)
-        return more if passing is None else with_pages(pages_of(more), behind[:passing])
+        The first that is for one turn only stays out, and so do the last ones before it or before the end.
+        """
+        start = len(prefix.messages)
+        if len(messages) - start <= SHORT:
+            return ()
+        more = messages[start:]
+        behind = behind_pages(more)  # no page holds any that is for one turn only
+        passing = next((place for place, message in enumerate(behind) if message.passing), len(behind))
+        length = len(more) - len(behind) + passing
+        if length <= SHORT:
+            return ()
+        return more[: length - OPEN]
 
-    def store(self, prefix: RequestPrefix) -> RequestPrefix:
-        if prefix is NO_PREFIX:
+    def store(self, prefix: RequestPrefix, variant: Hashable = None) -> RequestPrefix:
+        if not prefix.messages:
             return prefix
-        name = prefix.messages[0].id
-        former = self._prefixes.pop(name, NO_PREFIX)
-        self._prefixes[name] = prefix
-        self._size += len(prefix.joined) - len(former.joined)
+        key = (prefix.messages[0].id, variant)
+        self._drop(key)
+        self._prefixes[key] = prefix
+        self._size += len(prefix.joined)
         while self._size > self._limit:
-            _, oldest = self._prefixes.popitem(last=False)
-            self._size -= len(oldest.joined)
+            self._drop(next(iter(self._prefixes)))
         return prefix
 
-    def drop(self, messages: Sequence[Message]) -> None:
+    def drop(self, messages: Sequence[Message], variant: Hashable = None) -> None:
         """Drop the prefix of these messages, which have to be walked from now on."""
-        gone = self._prefixes.pop(messages[0].id, NO_PREFIX) if messages else NO_PREFIX
-        self._size -= len(gone.joined)
+        if messages:
+            self._drop((messages[0].id, variant))
+
+    def _drop(self, key: tuple[str, Hashable]) -> None:
+        self._size -= len(self._prefixes.pop(key, NO_PREFIX).joined)
 
     def clear(self) -> None:
         self._prefixes.clear()

@@ -1,4 +1,4 @@
-"""Requests of chat completions in bytes. A message is encoded once and cached; a request is the joined bytes."""
+"""Requests of chat completions in bytes: a long conversation's cached beginning, and the messages behind it."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -10,8 +10,7 @@ from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import ThinkingLevel
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 from finclaw.providers.http.image_join import PICTURES, mark_image
-from finclaw.providers.http.message_cache import EncodedMessageCache
-from finclaw.providers.http.prefix_cache import Part, RequestPrefix
+from finclaw.providers.http.prefix_cache import Part, RequestPrefix, RequestPrefixCache
 from finclaw.transcript.history import plain_texts, with_more
 from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
@@ -29,10 +28,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class OpenAIRequestWriter:
-    """An encoder of requests. `kept_bytes` bounds its cache of encoded messages."""
+    """An encoder of requests. `kept_bytes` bounds the kept beginnings of conversations."""
 
     def __init__(self, kept_bytes: int, output_limit: OutputLimit) -> None:
-        self._cache: Final = EncodedMessageCache(kept_bytes, write_message)
+        self._prefixes: Final = RequestPrefixCache(kept_bytes)
         self._output_limit: Final[OutputLimit] = output_limit
         self._opening_key: tuple[object, ...] = ()
         self._last_opening = b""
@@ -49,17 +48,16 @@ class OpenAIRequestWriter:
         return self._opening(request), prefix, b"".join((*behind, b"]}"))
 
     def evict(self) -> None:
-        self._cache.clear()
+        self._prefixes.clear()
 
     def _encode_messages(self, messages: Sequence[Message], *, seeing: bool) -> list[Part]:
         """In pieces, of which the first is the cached prefix of a long conversation."""
-        prefixes = self._cache.prefixes[seeing]
-        prefix = prefixes.find(messages)
-        if more := prefixes.messages_to_add(messages, prefix):
+        prefix = self._prefixes.find(messages, seeing)
+        if more := self._prefixes.messages_to_add(messages, prefix):
             joined = bytearray(prefix.joined)
             write_messages(more, seeing, joined)
-            prefix = prefixes.store(RequestPrefix(with_more(prefix.messages, more), joined))
-        return [prefix.joined, *self._cache.encode_all(messages[len(prefix.messages) :], seeing=seeing)]
+            prefix = self._prefixes.store(RequestPrefix(with_more(prefix.messages, more), joined), seeing)
+        return [prefix.joined, *[write_message(message, seeing) for message in messages[len(prefix.messages) :]]]
 
     def _opening(self, request: ModelRequest) -> bytes:
         """All that stands before the history. It seldom changes, so the last one is kept."""
