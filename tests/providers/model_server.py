@@ -11,7 +11,7 @@ from aiohttp import web
 from finclaw.kernel.chunk import Chunk, Model, ModelRequest
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.providers.anthropic import AnthropicProvider
-from finclaw.providers.http.event_batch import join_text_deltas
+from finclaw.providers.http.sse import join_text_deltas
 from finclaw.redaction import Secret
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

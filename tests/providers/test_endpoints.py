@@ -12,8 +12,8 @@ from finclaw.errors import ConfigError, ProviderTimeout
 from finclaw.kernel.chunk import Model
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.endpoints import ProviderEndpoint, list_endpoints
+from finclaw.providers.http.address import FIRST_BYTE_PRIVATE_S, first_byte_timeout, is_private_address
 from finclaw.providers.http.pool import CONNECT_SECONDS
-from finclaw.providers.http.timeouts import FIRST_BYTE_PRIVATE_S, first_byte_timeout, is_private_address
 from finclaw.providers.settings import Kind, ModelSettings, ProviderSettings, with_usual_keys
 from finclaw.redaction import Secret
 

@@ -13,7 +13,7 @@ from tests.providers.reading import chunks_of
 
 from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import Chunk, TextDelta, ToolInputDelta
-from finclaw.providers.http.lenient_json import LenientJson
+from finclaw.providers.http.sse import LenientJson
 
 Pieces = Iterable[str]
 Speaks = Callable[[Pieces], list[Chunk]]

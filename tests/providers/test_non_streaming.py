@@ -19,9 +19,8 @@ from finclaw.agent.model.stream import collect
 from finclaw.errors import NoStream, Overloaded, ProviderError, StreamCut
 from finclaw.kernel.chunk import Chunk, Usage
 from finclaw.kernel.message import Text, ToolCall
-from finclaw.providers.anthropic.answer import AnthropicAnswerReader
-from finclaw.providers.anthropic.non_streaming import events_of_non_streaming
-from finclaw.providers.http.non_streaming import LONGEST_ANSWER
+from finclaw.providers.anthropic.answer import AnthropicAnswerReader, events_of_non_streaming
+from finclaw.providers.http.api_provider import LONGEST_ANSWER
 from finclaw.providers.openai import OpenAIProvider
 
 JSON: Final = "application/json"

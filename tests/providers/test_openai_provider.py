@@ -35,7 +35,7 @@ from finclaw.kernel.chunk import Chunk, Done, Model, ModelRequest, TextDelta, To
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Provider
 from finclaw.providers.openai import OpenAIProvider
-from finclaw.providers.openai import provider as provider_module
+from finclaw.providers.http import api_provider as provider_module
 from finclaw.redaction import Secret
 
 ASKED = ModelRequest(

@@ -6,10 +6,10 @@ import pytest
 from tests.providers.overflows import OVERFLOWS, Overflow
 
 from finclaw.errors import BadRequest, ContextTooLong
-from finclaw.providers.anthropic.failure import KINDS as ANTHROPIC
+from finclaw.providers.anthropic.answer import KINDS as ANTHROPIC
 from finclaw.providers.http.failure import complaint_of, status_error, stream_error
-from finclaw.providers.openai.failure import IN_STREAM
-from finclaw.providers.openai.failure import KINDS as OPENAI
+from finclaw.providers.openai.answer import IN_STREAM
+from finclaw.providers.openai.answer import KINDS as OPENAI
 
 KINDS = {"anthropic": ANTHROPIC, "openai": OPENAI}
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.port import Clock, Provider
-from finclaw.providers.http.timeouts import FIRST_BYTE_S, IDLE_S, first_byte_timeout, is_loopback, is_private_address
+from finclaw.providers.http.address import FIRST_BYTE_S, IDLE_S, first_byte_timeout, is_loopback, is_private_address
 from finclaw.providers.settings import THE_KEY, WELL_KNOWN, Kind, ModelSettings, ProviderSettings, kind_of
 from finclaw.redaction import Secret
 

@@ -6,7 +6,17 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from finclaw.errors import StreamCut
+from finclaw.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    NotFound,
+    Overloaded,
+    ProviderTimeout,
+    QuotaExceeded,
+    RateLimited,
+    StreamCut,
+)
 from finclaw.kernel.chunk import (
     Chunk,
     Done,
@@ -20,11 +30,21 @@ from finclaw.kernel.chunk import (
     UsageReport,
     read_token_counts,
 )
-from finclaw.providers.anthropic.failure import KINDS
-from finclaw.providers.http.event_batch import decode_all, join_text_deltas
-from finclaw.providers.http.failure import complaint_of, stream_error
-from finclaw.providers.http.lenient_json import LenientJson
-from finclaw.providers.http.sse import Event
+from finclaw.providers.http.failure import Kinds, complaint_of, stream_error
+from finclaw.providers.http.sse import Event, LenientJson, decode_all, join_text_deltas
+
+KINDS: Final[Kinds] = {
+    "authentication_error": AuthFailed,
+    "billing_error": QuotaExceeded,
+    "invalid_request_error": BadRequest,
+    "not_found_error": NotFound,
+    "overloaded_error": Overloaded,
+    "permission_error": AuthFailed,
+    "rate_limit_error": RateLimited,
+    "request_too_large": ContextTooLong,
+    "timeout_error": ProviderTimeout,
+}
+"""`api_error` is not among them: it says no more than that something failed, and the status says what."""
 
 _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end",
@@ -89,6 +109,11 @@ class AnthropicAnswerReader:
         self._stop: StopReason | None = None
         self._calls: dict[int, bytes] = {}
         """The open ones, each with the input that came with its start and counts if no other comes."""
+
+    @property
+    def finished(self) -> bool:
+        """This API always says that its answer is at its end."""
+        return self.ended
 
     def read_all(self, events: Sequence[Event]) -> Iterable[Chunk]:
         """The chunks that these events are, neighbouring words in one. What stands before an error is told before."""
@@ -221,3 +246,46 @@ class AnthropicAnswerReader:
             cache_write=counts.get("cache_creation_input_tokens", known.cache_write),
         )
         return (UsageReport(self._usage),)
+
+
+# ── answers that were not streamed ──────────────────────────────────────────────────────────────────────────
+
+_KIND: Final = "message"
+_CUT: Final = ("max_tokens", "model_context_window_exceeded")
+
+
+class _Kind(Struct):
+    type: str = ""
+
+
+class _Answer(Struct):
+    type: str
+    content: list[Raw]
+    stop_reason: str
+    usage: Raw = Raw(b"null")
+
+
+_decode_answer: Final = msgspec.json.Decoder(_Answer).decode
+_kind_of: Final = msgspec.json.Decoder(_Kind).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def events_of_non_streaming(body: bytes) -> list[Event]:
+    """Empty for what is no answer, or does not say why it stopped: nobody knows whether that was all of it."""
+    try:
+        answer = _decode_answer(body)
+        return list(_events(answer)) if answer.type == _KIND else []
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _events(answer: _Answer) -> Iterator[Event]:
+    yield b"", b'{"type":"message_start","message":{"usage":%b}}' % answer.usage
+    last = len(answer.content) - 1
+    for index, block in enumerate(answer.content):
+        yield b"", b'{"type":"content_block_start","index":%d,"content_block":%b}' % (index, block)
+        # What a limit has cut off may look answer in one piece: a call without an end is never run.
+        if index < last or answer.stop_reason not in _CUT or _kind_of(block).type != "tool_use":
+            yield b"", b'{"type":"content_block_stop","index":%d}' % index
+    yield b"", b'{"type":"message_delta","delta":{"stop_reason":%b}}' % _encode(answer.stop_reason)
+    yield b"", b'{"type":"message_stop"}'

@@ -1,24 +1,19 @@
-"""The Anthropic provider: a request goes out as joined bytes, the answer comes back event by event."""
+"""The Anthropic provider."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from finclaw.clock import SystemClock
-from finclaw.kernel.chunk import Chunk, ModelRequest
+from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.port import Clock
-from finclaw.providers.anthropic.answer import AnthropicAnswerReader
-from finclaw.providers.anthropic.failure import KINDS
+from finclaw.providers.anthropic.answer import KINDS, AnthropicAnswerReader, events_of_non_streaming
 from finclaw.providers.anthropic.message import render_image
-from finclaw.providers.anthropic.non_streaming import events_of_non_streaming
 from finclaw.providers.anthropic.request import AnthropicRequestWriter
-from finclaw.providers.http.address import endpoint_url
+from finclaw.providers.http.address import FIRST_BYTE_S, IDLE_S, endpoint_url
+from finclaw.providers.http.api_provider import AnswerReader, ApiProvider
 from finclaw.providers.http.image_join import ReadBlob, join_images
-from finclaw.providers.http.non_streaming import is_non_streaming, non_streaming_error, read_body, read_non_streaming
-from finclaw.providers.http.pool import LazyHttpPool
 from finclaw.providers.http.prefix_cache import Part
-from finclaw.providers.http.sse import EventReader
-from finclaw.providers.http.timeouts import FIRST_BYTE_S, IDLE_S
+from finclaw.providers.http.sse import Event
 from finclaw.redaction import Secret
 
 LARGEST_IMAGE: Final = 5 * 1_048_576
@@ -26,7 +21,7 @@ LARGEST_IMAGE: Final = 5 * 1_048_576
 API: Final = "https://api.anthropic.com"
 
 
-class AnthropicProvider:
+class AnthropicProvider(ApiProvider):
     """A client of the Messages API behind the Provider port.
 
     `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
@@ -48,61 +43,33 @@ class AnthropicProvider:
         caching: bool = True,
         read_blob: ReadBlob | None = None,
     ) -> None:
-        self._name = name
-        self._key = key
-        self._read_blob = read_blob
-        self._requests = AnthropicRequestWriter(kept_bytes, caching=caching)
-        self._pool = LazyHttpPool(
+        super().__init__(
             endpoint_url(base_url, "/messages", version="/v1"),
             self._headers,
             name=name,
             kinds=KINDS,
-            clock=clock or SystemClock(),
+            in_stream=KINDS,
+            clock=clock,
             first_byte=first_byte,
             idle=idle,
         )
+        self._key = key
+        self._read_blob = read_blob
+        self._requests = AnthropicRequestWriter(kept_bytes, caching=caching)
 
-    @property
-    def name(self) -> str:
-        return self._name
+    def write(self, request: ModelRequest) -> tuple[Sequence[Part], AnswerReader]:
+        parts = self._requests.parts(request)
+        on_signature = None
+        if sent := self._requests.sent:
+            on_signature = partial(self._requests.signatures.remember, before=sent)
+        images_joined = join_images(parts, self._read_blob, render_image, LARGEST_IMAGE)
+        return images_joined, AnthropicAnswerReader(self.name, on_signature)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        sent = 0
-
-        def write() -> Sequence[Part]:
-            nonlocal sent
-            written, sent = self._requests.parts(request), self._requests.sent
-            return join_images(written, self._read_blob, render_image, LARGEST_IMAGE)
-
-        response = await self._pool.post(write)
-        try:
-            on_signature = partial(self._requests.signatures.remember, before=sent) if sent else None
-            events, answer = EventReader(), AnthropicAnswerReader(self._name, on_signature)
-            data = await response.read()
-            if is_non_streaming(data):
-                body = await read_body(response, data)
-                chunks = read_non_streaming(events_of_non_streaming(body), answer.read)
-                if not chunks:
-                    raise non_streaming_error(self._name, response.content_type, body, KINDS)
-                for chunk in chunks:
-                    yield chunk
-                return
-            while data:
-                for chunk in answer.read_all(events.feed(data)):
-                    yield chunk
-                data = b"" if answer.ended else await response.read()
-            for chunk in answer.close():
-                yield chunk
-            await response.drain()
-        finally:
-            response.release()
+    def events_of_non_streaming(self, body: bytes) -> list[Event]:
+        return events_of_non_streaming(body)
 
     def evict(self) -> None:
-        """Forget every kept byte; the next requests are written anew."""
         self._requests.evict()
-
-    async def close(self) -> None:
-        await self._pool.close()
 
     def _headers(self) -> dict[str, str]:
         key = {} if self._key is None else {"x-api-key": self._key.reveal()}

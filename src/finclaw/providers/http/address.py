@@ -1,8 +1,9 @@
-"""Addresses of APIs: what of a `base_url` must be known to open a connection and to send a request."""
+"""Addresses of APIs: what of a `base_url` must be known to open a connection, to send a request and to wait for it."""
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import NamedTuple
+from ipaddress import ip_address
+from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from finclaw.errors import BadRequest
@@ -55,3 +56,37 @@ def _login(parts: SplitResult) -> dict[str, str]:
         return {}
     both = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return {"authorization": "Basic " + b64encode(both.encode()).decode()}
+
+
+# ── default timeouts ────────────────────────────────────────────────────────────────────────────────────────
+# A machine of one's own reads a question slowly, so a private address gets more time.
+
+FIRST_BYTE_S: Final = 120.0
+FIRST_BYTE_PRIVATE_S: Final = 300.0
+IDLE_S: Final = 60.0
+"""The longest silence within an answer."""
+
+_HOME_NAMES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+
+
+def first_byte_timeout(provider: str, base_url: str) -> float:
+    """Seconds until the first byte must have come."""
+    return FIRST_BYTE_PRIVATE_S if provider == "ollama" or is_private_address(base_url) else FIRST_BYTE_S
+
+
+def is_private_address(base_url: str) -> bool:
+    """Whether the address is of this machine or a private network; nobody is asked, not even for a name's address."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(_HOME_NAMES)
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether the address is of this very machine; nobody is asked, not even for a name's address."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

@@ -1,9 +1,18 @@
 """A parser of server-sent events. Characters are never looked at, so a read may end in the middle of one."""
 
+import json
 import re
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any, Final, TypeVar, cast
 
-from finclaw.errors import StreamCut
+import msgspec
+
+from finclaw.errors import ProviderError, StreamCut
+from finclaw.kernel.chunk import Chunk, TextDelta
+from finclaw.text import fix_surrogates
+
+T = TypeVar("T")
 
 LONGEST_EVENT: Final = 8_000_000
 """In bytes. Far more than any answer needs, and little enough to hold for a server that never ends its event."""
@@ -114,3 +123,95 @@ def _read(event: bytes) -> Event | None:
         elif field == b"event":
             name = value.removeprefix(b" ")
     return (name, b"\n".join(data)) if data else None
+
+
+# ── several events at once ──────────────────────────────────────────────────────────────────────────────────
+# Those that came in one read are decoded in one go, and their words passed on in one piece: whoever follows an answer
+# gains nothing from fifty pieces at once.
+
+
+def decode_all(decode: Callable[[bytes], T], events: Sequence[Event]) -> list[T] | None:
+    """The data of several events; None when they have to be looked at one by one, for one cannot be read as it is."""
+    try:
+        return [decode(data) for _, data in events]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def join_text_deltas(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """The same chunks, with neighbouring text of one block joined. What stands before an error comes before it."""
+    words: list[str] = []
+    index = 0
+    try:
+        for chunk in chunks:
+            if isinstance(chunk, TextDelta) and (not words or chunk.index == index):
+                words.append(chunk.text)
+                index = chunk.index
+                continue
+            if words:
+                yield TextDelta("".join(words), index)
+                words = []
+            if isinstance(chunk, TextDelta):
+                words, index = [chunk.text], chunk.index
+            else:
+                yield chunk
+    except ProviderError:
+        if words:
+            yield TextDelta("".join(words), index)
+        raise
+    if words:
+        yield TextDelta("".join(words), index)
+
+
+# ── loose JSON ──────────────────────────────────────────────────────────────────────────────────────────────
+
+_LONGEST_INTEGER = 1_000
+_Path = tuple[str | int, ...]
+
+
+class LenientJson:
+    """A parser of the loose events of one answer. It has state: servers may cut a text in the middle of a character."""
+
+    def __init__(self) -> None:
+        self._halves: dict[_Path, str] = {}
+        """First halves that ended a text of the event before, by where they stood in it."""
+
+    def to_strict_json(self, data: bytes) -> bytes:
+        """The same JSON as strict readers take it: no number is not one, no character is half. Raises ValueError.
+
+        Half a character at the end of a text waits for its other half in the next loose event, and is left out
+        if none comes. Deep nesting is a RecursionError here as everywhere.
+        """
+        waiting, self._halves = self._halves, {}
+        read = self._join_halves(json.loads(data, parse_constant=_null, parse_int=_integer), (), waiting)
+        return fix_surrogates(json.dumps(read, ensure_ascii=False)).encode()
+
+    def _join_halves(self, value: Any, path: _Path, waiting: dict[_Path, str]) -> Any:
+        match value:
+            case str(text):
+                return self._hold_back_half(waiting.get(path, "") + text, path)
+            case dict():
+                fields = cast(dict[str, Any], value)
+                return {name: self._join_halves(each, (*path, name), waiting) for name, each in fields.items()}
+            case list():
+                items = cast(list[Any], value)
+                return [self._join_halves(each, (*path, place), waiting) for place, each in enumerate(items)]
+            case float() if not isfinite(value):  # 1e400
+                return None
+            case _:
+                return value
+
+    def _hold_back_half(self, text: str, path: _Path) -> str:
+        if not "\ud800" <= text[-1:] <= "\udbff":
+            return text
+        self._halves[path] = text[-1]
+        return text[:-1]
+
+
+def _integer(text: str) -> int | None:
+    """Null for a number that is longer than Python reads."""
+    return int(text) if len(text) <= _LONGEST_INTEGER else None
+
+
+def _null(_: str) -> None:
+    """What NaN and the infinities become."""

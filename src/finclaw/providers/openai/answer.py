@@ -1,12 +1,24 @@
 """A reader of answers: events become chunks. What this version does not know is passed over."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from finclaw.errors import StreamCut
+from finclaw.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    NotFound,
+    Overloaded,
+    ProviderError,
+    ProviderTimeout,
+    QuotaExceeded,
+    RateLimited,
+    ServerFailed,
+    StreamCut,
+)
 from finclaw.kernel.chunk import (
     Chunk,
     Done,
@@ -17,13 +29,43 @@ from finclaw.kernel.chunk import (
     UsageReport,
     read_token_counts,
 )
-from finclaw.providers.http.event_batch import decode_all, join_text_deltas
-from finclaw.providers.http.failure import complaint_of, read_complaint, stream_error
-from finclaw.providers.http.lenient_json import LenientJson
-from finclaw.providers.http.sse import Event
+from finclaw.providers.http.failure import Kinds, complaint_of, read_complaint, stream_error
+from finclaw.providers.http.sse import Event, LenientJson, decode_all, join_text_deltas
 from finclaw.providers.openai.calls import ToolCallAssembler, ToolCallDelta
-from finclaw.providers.openai.failure import BY_FINISH, IN_STREAM
 from finclaw.providers.openai.think_tag import ThinkTag
+
+KINDS: Final[Kinds] = {
+    "account_deactivated": AuthFailed,
+    "authentication_error": AuthFailed,
+    "billing_hard_limit_reached": QuotaExceeded,
+    "billing_not_active": QuotaExceeded,
+    "context_length_exceeded": ContextTooLong,
+    "engine_overloaded_error": Overloaded,  # Moonshot, with the status of a rate limit
+    "exceed_context_size_error": ContextTooLong,  # llama.cpp
+    "exceeded_current_quota_error": QuotaExceeded,  # Moonshot
+    "input_tokens": ContextTooLong,  # vLLM: the parameter it complains of, beside a type that says nothing
+    "insufficient_quota": QuotaExceeded,
+    "invalid_api_key": AuthFailed,
+    "model_not_found": NotFound,
+    "overloaded_error": Overloaded,
+    "permission_error": AuthFailed,
+    "rate_limit_error": RateLimited,
+    "rate_limit_exceeded": RateLimited,
+    "request_too_large": ContextTooLong,
+    "service_unavailable": Overloaded,
+    "string_above_max_length": ContextTooLong,
+    "timeout": ProviderTimeout,
+}
+
+IN_STREAM: Final[Kinds] = {**KINDS, "invalid_request_error": BadRequest}
+"""That type goes with a 401 as well as a 400: it only counts where there is no status."""
+
+BY_FINISH: Final[Mapping[str, type[ProviderError]]] = {
+    "abort": StreamCut,  # vLLM, when its side gave up
+    "error": ServerFailed,  # OpenRouter, when the server behind it failed
+    "insufficient_system_resource": Overloaded,  # DeepSeek
+}
+"""Reasons to stop that are no end of an answer."""
 
 # This API knows no blocks: thinking, words and calls come as fields of one message, in this order.
 _THINKING: Final = 0
@@ -227,3 +269,37 @@ def _only_words(event: _Event) -> str:
 
 def _join_text(parts: list[_Part]) -> str:
     return "".join(part.text for part in parts)
+
+
+# ── answers that were not streamed ──────────────────────────────────────────────────────────────────────────
+# Such an answer is one event with all of it: its message has the fields of a delta.
+
+
+class _WholeChoice(Struct):
+    message: Raw
+    finish_reason: str
+    index: int | None = 0
+
+
+class _WholeAnswer(Struct):
+    choices: list[_WholeChoice]
+    usage: Raw = Raw(b"null")
+    error: Any = None
+
+
+_decode_whole: Final = msgspec.json.Decoder(_WholeAnswer).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def events_of_non_streaming(body: bytes) -> list[Event]:
+    """Empty for what is no answer, or does not say why it stopped: nobody knows whether that was all of it."""
+    try:
+        answer = _decode_whole(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    if answer.error or not answer.choices:
+        return []
+    choices = [
+        {"index": each.index, "delta": each.message, "finish_reason": each.finish_reason} for each in answer.choices
+    ]
+    return [(b"", _encode({"choices": choices, "usage": answer.usage})), (b"", b"[DONE]")]
