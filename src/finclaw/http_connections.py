@@ -191,9 +191,11 @@ class _HideContent(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError | web.RequestPayloadError):
-            record.msg, record.args = "a request that is not proper HTTP was refused: %s", (type(error).__name__,)
+            record.msg = "a request that is not proper HTTP was refused: %s"
+            record.args = (type(error).__name__,)
             record.exc_info = record.exc_text = None
-            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.levelno = logging.WARNING
+            record.levelname = "WARNING"
         return True
 
 

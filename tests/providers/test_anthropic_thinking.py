@@ -15,8 +15,7 @@ from tests.support.api_rules import violations
 from finclaw.kernel.chunk import AnswerSchema, Features, Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import THOUGHTS
 from finclaw.kernel.message import Block, Image, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.providers.anthropic.request import AnthropicRequestWriter
-from finclaw.providers.anthropic.schema import narrow_schema
+from finclaw.providers.anthropic.request import AnthropicRequestWriter, narrow_schema
 from finclaw.providers.catalog import Catalog
 from finclaw.transcript.request_sanitizer import UNSEEN
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.providers.openai_streams import DONE, finish, ours, say
 
 from finclaw.kernel.chunk import Chunk, TextDelta, ThinkingDelta
-from finclaw.providers.openai.think_tag import ThinkTag
+from finclaw.providers.openai.answer import ThinkTag
 
 
 def read(pieces: Iterable[str]) -> tuple[str, str]:

@@ -8,7 +8,8 @@ from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest, FetchRules
 
 
 def open_fetchers() -> Callable[[FetchRules], Fetcher]:
-    slots, kept = HostSlots(), ReplyCache()
+    slots = HostSlots()
+    kept = ReplyCache()
     return lambda rules: _LazyFetcher(AddressGate(rules), slots, kept)
 
 

@@ -89,7 +89,8 @@ class Catalog:
         """Raises ConfigError for a model of which neither the data file nor the settings know the window."""
         full = self.resolve(reference)
         provider, _, name = full.partition("/")
-        base, declared = self._from_file(provider, name), self._declared.get(full)
+        base = self._from_file(provider, name)
+        declared = self._declared.get(full)
         if not self.has_window(full):
             raise ConfigError(
                 f"the model {full} is not in the catalog{self._near(full)}; "

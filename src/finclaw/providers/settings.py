@@ -143,7 +143,8 @@ WELL_KNOWN: Final[Mapping[str, WellKnown]] = MappingProxyType(
 
 def kind_of(name: str, providers: Mapping[str, ProviderSettings]) -> Kind | None:
     """None: nobody said what such a provider speaks."""
-    given, known = providers.get(name), WELL_KNOWN.get(name)
+    given = providers.get(name)
+    known = WELL_KNOWN.get(name)
     return given.kind if given is not None and given.kind is not None else known.kind if known is not None else None
 
 
@@ -167,7 +168,8 @@ def with_ollama_address(
     providers: Mapping[str, ProviderSettings], environ: Mapping[str, str]
 ) -> Mapping[str, ProviderSettings]:
     """Where OLLAMA_HOST says that it is, as Ollama's own tools take it; what the settings say wins."""
-    host, given = environ.get("OLLAMA_HOST", "").strip(), providers.get("ollama", ProviderSettings())
+    host = environ.get("OLLAMA_HOST", "").strip()
+    given = providers.get("ollama", ProviderSettings())
     if not host or given.base_url is not None:
         return providers
     try:

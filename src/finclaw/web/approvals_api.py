@@ -65,7 +65,8 @@ class ApprovalsApi:
         scope: ApprovalScope = "once",
         reason: str = "",
     ) -> Approval:
-        typed, by = request.path_values["id"], evidence(principal)
+        typed = request.path_values["id"]
+        by = evidence(principal)
         decided = await self._gateway.decide(typed, verdict, by, scope=scope, reason=reason)
         if isinstance(decided, Refusal):
             raise _refusal_error(decided.why)

@@ -163,7 +163,8 @@ def _only_from_here(port: int) -> Middleware:
 
 def _open_paths(server: WebServer, routes: WebRoutes) -> dict[str, Next]:
     """What needs no token, because it tells nothing."""
-    gateway, token = routes.gateway, routes.token
+    gateway = routes.gateway
+    token = routes.token
     ours = [f"{each.method:4} {each.path}" for each in routes.authenticated_routes() if each.scope != "extensions"]
     paths = [*ours, f"GET  {LIVE} (a WebSocket)", "GET  /healthz", "GET  /readyz"]
 

@@ -8,7 +8,8 @@ from finclaw.kernel.record import InboundRecord
 from finclaw.web.errors import ApiError
 from finclaw.web.principal import Principal, owns
 
-_TRIES, _PAUSE = 20, 0.05
+_TRIES = 20
+_PAUSE = 0.05
 """A message that was taken a moment ago has not reached the stage from which on it can be stopped."""
 _REMEMBERED: Final = 1_000
 

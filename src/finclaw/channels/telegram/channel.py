@@ -116,7 +116,8 @@ class TelegramChannel(Channel):
 
     async def _poll(self, reader: UpdateReader, accept: Accept) -> None:
         await self._remove_webhook()
-        offset, waits = 0, _waits()
+        offset = 0
+        waits = _waits()
         while True:
             call = _RawUpdates(offset=offset, timeout=POLL_SECONDS, allowed_updates=ALLOWED_UPDATES)
             try:
@@ -129,7 +130,8 @@ class TelegramChannel(Channel):
                 log.warning("channel %s: no updates (%s); again in %g s", self.name, describe(error), wait)
                 await self._clock.sleep(wait)
                 continue
-            self.connected, waits = True, _waits()
+            self.connected = True
+            waits = _waits()
             offset = await self._intake.take_all(updates, offset, reader, accept)
 
     async def _remove_webhook(self) -> None:
@@ -197,7 +199,8 @@ class TelegramChannel(Channel):
 
     async def check(self) -> str:
         try:
-            me, info = await self._bot.get_me(), await self._bot.get_webhook_info()
+            me = await self._bot.get_me()
+            info = await self._bot.get_webhook_info()
         except AiogramError as error:
             raise translate_call(error) from None
         return describe_bot(me, info, self._options.webhook)

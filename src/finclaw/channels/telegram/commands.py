@@ -27,7 +27,8 @@ def command_names(commands: Sequence[Command]) -> frozenset[str]:
 
 async def show_commands(bot: Bot, commands: Sequence[Command], channel: str) -> None:
     """Set the list for everybody, and the one for people whose Telegram is in Korean: names are the same in both."""
-    english, korean = list[BotCommand](), list[BotCommand]()
+    english = list[BotCommand]()
+    korean = list[BotCommand]()
     for each in _listed(commands):
         english.append(BotCommand(command=each.name, description=describe_in("en", each.description)[:_LONGEST]))
         korean.append(BotCommand(command=each.name, description=describe_in("ko", each.description)[:_LONGEST]))

@@ -25,9 +25,11 @@ class EntityReader:
         if any(entity.type in _QUOTES for entity in entities):
             text, entities = _write_quotes(text, entities)
         units = text.encode("utf-16-le", errors="surrogatepass")
-        pieces, at = list[str](), 0
+        pieces = list[str]()
+        at = 0
         for entity in sorted(entities, key=lambda each: each.offset):
-            start, end = 2 * entity.offset, 2 * (entity.offset + entity.length)
+            start = 2 * entity.offset
+            end = 2 * (entity.offset + entity.length)
             if start < at or end > len(units):  # inside another one, or not inside the text at all
                 continue
             said = _decode(units[start:end])
@@ -106,7 +108,8 @@ def _find_inserts(units: str, quotes: Sequence[MessageEntity]) -> dict[int, str]
     """What to insert and where. A quotation that begins or ends within a line gets lines of its own."""
     is_quoted = bytearray(len(units))
     for each in quotes:
-        start, end = each.offset, min(each.offset + each.length, len(units))
+        start = each.offset
+        end = min(each.offset + each.length, len(units))
         is_quoted[start:end] = b"\1" * (end - start)
     inserts = dict[int, str]()
     for at in range(len(units)):

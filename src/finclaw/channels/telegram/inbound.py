@@ -62,7 +62,8 @@ class UpdateReader:
         return None
 
     def _read_message(self, message: Message) -> Inbound | None:
-        sender, text = self._author(message), message.text or message.caption or ""
+        sender = self._author(message)
+        text = message.text or message.caption or ""
         entities = message.entities or message.caption_entities or []
         attachments = tuple(_attachments(message))
         if message.sticker is not None:
@@ -90,7 +91,8 @@ class UpdateReader:
         sender = self._author(message)
         if sender is None:
             return None
-        text, entities = message.text or message.caption or "", message.entities or message.caption_entities or []
+        text = message.text or message.caption or ""
+        entities = message.entities or message.caption_entities or []
         return Inbound(
             text=self._entities.read(text, entities),
             channel=self._channel,
@@ -155,7 +157,8 @@ class UpdateReader:
     def _sender(self, user: User | None) -> Sender | None:
         if user is None:
             return None
-        is_self, language = user.id == self._bot.id, user.language_code or ""
+        is_self = user.id == self._bot.id
+        language = user.language_code or ""
         return Sender(str(user.id), user.full_name, is_bot=user.is_bot, is_self=is_self, language=language)
 
 

@@ -87,7 +87,8 @@ class UpdateIntake:
 
     async def _note_chat(self, update: Update) -> None:
         """Keep what the update says of its chat. Raises StoreFailed."""
-        message, member = update.message, update.my_chat_member
+        message = update.message
+        member = update.my_chat_member
         if message is not None and message.migrate_to_chat_id is not None:
             await self._chats.move(message.chat.id, message.migrate_to_chat_id)
         elif message is not None and message.migrate_from_chat_id is not None:

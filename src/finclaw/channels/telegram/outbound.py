@@ -88,7 +88,8 @@ class MessageSender:
         """A picture's caption is changed as such. What is there already counts as changed."""
         chat, number = _must_read(platform_id)
         outbound = unit.outbound
-        mode, markup = _parse_mode(outbound), _keyboard(outbound.actions)
+        mode = _parse_mode(outbound)
+        markup = _keyboard(outbound.actions)
         text = EditMessageText(
             chat_id=chat,
             message_id=number,
@@ -154,7 +155,9 @@ class MessageSender:
         """The words, as the caption of the first file where they are short enough; the buttons are below the words."""
         is_caption = bool(outbound.attachments) and 0 < _units(outbound.fallback) <= MOST_CAPTION
         thread = int(outbound.thread) if outbound.thread and outbound.thread.isdecimal() else None
-        answer, mode, markup = _answer(chat, outbound.reply_to), _parse_mode(outbound), _keyboard(outbound.actions)
+        answer = _answer(chat, outbound.reply_to)
+        mode = _parse_mode(outbound)
+        markup = _keyboard(outbound.actions)
         if not is_caption and outbound.formatted:
             yield SendMessage(
                 chat_id=chat,
@@ -165,7 +168,8 @@ class MessageSender:
                 reply_markup=markup,
                 link_preview_options=_NO_PREVIEW,
             )
-            answer, markup = None, None
+            answer = None
+            markup = None
         for number, file in enumerate(outbound.attachments):
             has_words = is_caption and number == 0
             photo = SendPhoto(
@@ -178,7 +182,8 @@ class MessageSender:
                 reply_markup=markup,
             )
             yield photo if _is_photo(file, photo) else _as_document(photo)
-            answer, markup = None, None
+            answer = None
+            markup = None
 
     async def _read_file(self, file: OutboundFile) -> bytes:
         data = await self._read_blob(file.blob)

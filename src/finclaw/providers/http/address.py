@@ -24,9 +24,12 @@ def parse_address(url: str, name: str) -> ApiAddress:
     """Raises BadRequest, which does not show the address: a password may stand in it."""
     try:
         parts = urlsplit(url)
-        host, port = _ascii(parts.hostname or ""), parts.port
+        host = _ascii(parts.hostname or "")
+        port = parts.port
     except ValueError:
-        host, port, parts = "", None, urlsplit("")
+        host = ""
+        port = None
+        parts = urlsplit("")
     path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     speakable = (host + path).isascii() and (host + path).isprintable() and " " not in host + path
     if not host or parts.scheme not in ("http", "https") or not speakable:

@@ -184,7 +184,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _wake(self) -> None:
         self._coalescer.cancel()
-        waiter, self._waiter = self._waiter, None
+        waiter = self._waiter
+        self._waiter = None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 

@@ -48,7 +48,8 @@ def join_images(parts: Sequence[Part], read: ReadBlob | None, render: Render, la
     """
     if not any(_NUL in (bytes(part) if isinstance(part, memoryview) else part) for part in parts):
         return parts
-    split, room = [bytes(part).split(_NUL) for part in parts], MOST_JOINED
+    split = [bytes(part).split(_NUL) for part in parts]
+    room = MOST_JOINED
     for pieces in reversed(split):
         for place in range(len(pieces) - 2, 0, -2):
             name, media_type = pieces[place].split(b" ")

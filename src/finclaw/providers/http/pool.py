@@ -113,7 +113,8 @@ class HttpPool:
             raise unreachable_error(self._name, f"{self._address.host}:{self._address.port}", error) from error
 
     async def _connect(self) -> HttpConnection:
-        address, loop = self._address, self._loop
+        address = self._address
+        loop = self._loop
         secure = default_tls_context() if address.secure else None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -191,7 +192,8 @@ class LazyHttpPool:
         return self._pool.post(write, first_byte=self._first_byte, idle=self._idle)
 
     async def close(self) -> None:
-        pool, self._pool = self._pool, None
+        pool = self._pool
+        self._pool = None
         if pool is not None:
             await pool.close()
 

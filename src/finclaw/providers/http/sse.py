@@ -64,7 +64,8 @@ class EventReader:
                 events, rest = self._before_too_long(events, rest)
             read = [each for event in events if (each := _read(event)) is not None]
         self._waiting = [rest] if rest else []
-        self._size, self._last = len(rest), rest[-1:]
+        self._size = len(rest)
+        self._last = rest[-1:]
         return read
 
     def _wait_for_more(self, data: bytes) -> None:
@@ -107,15 +108,18 @@ def _all_alike(data: bytes) -> tuple[list[Event], bytes] | None:
     """
     end = data.rindex(b"\n\n") + 2
     if data.startswith(b"event: "):
-        events, lines = _NAMED.findall(data, 0, end), 3
+        events = _NAMED.findall(data, 0, end)
+        lines = 3
     else:
-        events, lines = [(b"", each) for each in _BARE.findall(data, 0, end)], 2
+        events = [(b"", each) for each in _BARE.findall(data, 0, end)]
+        lines = 2
     return (events, data[end:]) if len(events) * lines == data.count(b"\n", 0, end) else None
 
 
 def _read(event: bytes) -> Event | None:
     """None for comments and events without any data."""
-    name, data = b"", list[bytes]()
+    name = b""
+    data = list[bytes]()
     for line in event.split(b"\n"):
         field, _, value = line.partition(b":")
         if field == b"data":
@@ -152,7 +156,8 @@ def join_text_deltas(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
                 yield TextDelta("".join(words), index)
                 words = []
             if isinstance(chunk, TextDelta):
-                words, index = [chunk.text], chunk.index
+                words = [chunk.text]
+                index = chunk.index
             else:
                 yield chunk
     except ProviderError:
@@ -182,7 +187,8 @@ class LenientJson:
         Half a character at the end of a text waits for its other half in the next loose event, and is left out
         if none comes. Deep nesting is a RecursionError here as everywhere.
         """
-        waiting, self._halves = self._halves, {}
+        waiting = self._halves
+        self._halves = {}
         read = self._join_halves(json.loads(data, parse_constant=_null, parse_int=_integer), (), waiting)
         return fix_surrogates(json.dumps(read, ensure_ascii=False)).encode()
 

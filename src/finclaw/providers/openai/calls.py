@@ -87,7 +87,8 @@ class ToolCallAssembler:
 
     def feed(self, piece: ToolCallDelta) -> list[Chunk]:
         function = piece.function or _UNNAMED
-        name, arguments = function.name or "", _text(function.arguments)
+        name = function.name or ""
+        arguments = _text(function.arguments)
         call = self._find(piece, name, arguments) or self._begin(piece)
         return call.feed(piece.id or "", name, arguments)
 

@@ -72,7 +72,8 @@ class OpenAIRequestWriter:
             request.tools,
         )
         if key != self._opening_key:
-            self._opening_key, self._last_opening = key, _write_opening(request, self._output_limit)
+            self._opening_key = key
+            self._last_opening = _write_opening(request, self._output_limit)
         return self._last_opening
 
 
@@ -108,7 +109,8 @@ def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
 
 def _thinking(model: Model, level: ThinkingLevel, *, with_tools: bool) -> dict[str, Any]:
     """Empty: nothing is said about it, and the model does as it is used to."""
-    features, level = model.features, model.thinks_at(level)
+    features = model.features
+    level = model.thinks_at(level)
     if not features.thinking:
         return {}
     if with_tools and features.thinks_without_tools:

@@ -43,7 +43,8 @@ def _header(media_type: str, width: int, height: int) -> ImageHeader | None:
 
 
 def _read_webp(data: bytes) -> ImageHeader | None:
-    kind, body = data[12:16], data[20:]
+    kind = data[12:16]
+    body = data[20:]
     if kind == b"VP8X" and len(body) >= 10:
         return _header("image/webp", _little(body[4:7]) + 1, _little(body[7:10]) + 1)
     if kind == b"VP8L" and body[:1] == b"\x2f" and len(body) >= 5:

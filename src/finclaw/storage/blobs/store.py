@@ -32,7 +32,8 @@ class BlobRows(WriterClient):
 
     async def put_blob(self, data: bytes, media_type: str = "") -> Blob:
         blob = await asyncio.to_thread(describe_blob, data, media_type)
-        files, now = await self._blob_files(), to_micros(self._clock.now())
+        files = await self._blob_files()
+        now = to_micros(self._clock.now())
         async with self._blob_lock:
             await asyncio.to_thread(files.write, blob.sha256, data)
             crash_point("blob:after_file")

@@ -41,7 +41,8 @@ class ApprovalRows(WriterClient):
             if not isinstance(decided, Refusal) and decided[1] is not None and not decided[1].duplicate:
                 then(decided[1])
 
-        now, expiry = self._clock.now(), self._times.now()
+        now = self._clock.now()
+        expiry = self._times.now()
         decided = await self._commit(
             lambda db: approvals.decide(db, self._ids, approval_id, decision, inbound, now, expiry), committed
         )
@@ -65,13 +66,15 @@ class ApprovalRows(WriterClient):
         return failed
 
     async def expire(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
-        now, expiry = self._clock.now(), self._times.now()
+        now = self._clock.now()
+        expiry = self._times.now()
         gone, _ = await self._commit(lambda db: approvals.expire(db, self._ids, words, now, expiry), _each(then))
         self._times.forget([each.id for each in gone])
         return gone
 
     async def remind(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
-        now, expiry = self._clock.now(), self._times.now()
+        now = self._clock.now()
+        expiry = self._times.now()
         late, _ = await self._commit(lambda db: approvals.remind(db, self._ids, words, now, expiry), _each(then))
         return late
 

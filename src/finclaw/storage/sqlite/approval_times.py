@@ -22,7 +22,8 @@ class ApprovalTimes:
 
     def see(self, approvals: Iterable[Approval]) -> None:
         """Begin to measure those that are open."""
-        now, elapsed = self._clock.now(), self._clock.monotonic()
+        now = self._clock.now()
+        elapsed = self._clock.monotonic()
         for each in approvals:
             if each.state in ("pending", "granted"):
                 self._due.setdefault(each.id, elapsed + (each.expires_at - now).total_seconds())

@@ -25,7 +25,10 @@ _WRITTEN: Final = "AND coalesce(body ->> '$.kind', 'message') IN ('message', 'ac
 
 def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
     """The whole history of a person, by all their identities. It looks at every message, so ask for one at a time."""
-    count, times, subjects, reactions = 0, list[int](), dict[str, int](), list[str]()
+    count = 0
+    times = list[int]()
+    subjects = dict[str, int]()
+    reactions = list[str]()
     for who in person.identities:
         sender = SenderId.parse(who)
         key = (sender.channel, sender.account, sender.sender)
@@ -84,5 +87,6 @@ def _last_reactions(db: apsw.Connection, key: tuple[str, str, str]) -> list[str]
 
 def _satisfaction(reactions: list[str]) -> float | None:
     """The share of likes."""
-    up, down = sum(each in LIKES for each in reactions), sum(each in DISLIKES for each in reactions)
+    up = sum(each in LIKES for each in reactions)
+    down = sum(each in DISLIKES for each in reactions)
     return up / (up + down) if up + down else None

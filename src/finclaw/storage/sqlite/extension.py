@@ -61,7 +61,8 @@ class ExtensionDatabase:
 
     async def close(self) -> None:
         """May be called twice. What was asked for before is done first."""
-        executor, self._closed = None if self._closed else self._executor, True
+        executor = None if self._closed else self._executor
+        self._closed = True
         if executor is not None:
             await self._hop(self._close)
             executor.shutdown(wait=False)  # its thread has nothing left to do

@@ -82,7 +82,8 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
 
 def keep_attachments(db: apsw.Connection, ids: PublicIds, inbound_id: str, kept: Sequence[Attachment]) -> None:
     """Write what became of a message's files. Its digest stays: the platform knows nothing of our blobs."""
-    row, by_id = must_row(ids, inbound_id), {each.id: each for each in kept}
+    row = must_row(ids, inbound_id)
+    by_id = {each.id: each for each in kept}
     found = db.execute("SELECT body FROM inbound WHERE id = ? AND kind IS NULL", (row,)).fetchone()
     if found is None:  # it has ended
         return

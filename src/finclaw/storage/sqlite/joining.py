@@ -48,7 +48,8 @@ class Resumed(Struct, frozen=True):
 def resume(db: apsw.Connection, ids: PublicIds, turn: int, events: Sequence[TurnEvent]) -> Resumed:
     """Count an attempt of those that the model has seen, and put the others back, with the attempts that they had."""
     joined: list[Accepted] = []
-    removed, has_begun = unseen_words(db, turn, events), _has_begun(db, turn, events)
+    removed = unseen_words(db, turn, events)
+    has_begun = _has_begun(db, turn, events)
     for row, name in _open(db, turn):
         if _is_seen(events, name, has_begun=has_begun):
             db.execute("UPDATE inbound SET attempts = attempts + 1 WHERE id = ?", (row,))

@@ -62,7 +62,8 @@ def unpack(db: apsw.Connection, session: int) -> None:
     """Every message has a row of its own again, under its number."""
     pages = db.execute("SELECT numbers, beside, words FROM page WHERE session = ?", (session,)).fetchall()
     for numbers, beside, words in pages:
-        bodies, lines = decompress_meta(beside).decode().split("\n"), bytes(words).decode().split("\n")
+        bodies = decompress_meta(beside).decode().split("\n")
+        lines = bytes(words).decode().split("\n")
         for number, body, role, said in zip(_numbers(numbers), bodies, lines[::2], lines[1::2], strict=True):
             apart = f"{role}\n{said}" if said else None
             db.execute(

@@ -118,7 +118,8 @@ def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[IntegrityFi
     if mended.messages != old and not dry_run:
         pages.unpack(db, session)
         rows = db.execute("SELECT id FROM message WHERE session = ? ORDER BY id", (session,)).fetchall()
-        last, same = transcript.last_message(db), _common(old, mended.messages)
+        last = transcript.last_message(db)
+        same = _common(old, mended.messages)
         db.executemany("DELETE FROM message WHERE id = ?", rows[same:])
         transcript.add(db, session, mended.messages[same:], last)
         db.execute("UPDATE session SET version = version + 1 WHERE id = ?", (session,))

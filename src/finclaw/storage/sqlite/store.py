@@ -126,7 +126,8 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         kept_line: str | None = None,
     ) -> bool:
         now = self._clock.now()
-        told, paid = tuple(units), tuple(spend)
+        told = tuple(units)
+        paid = tuple(spend)
 
         def run(db: apsw.Connection) -> bool:
             if not begun:
@@ -313,7 +314,8 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
         if value is None:
             await self._commit(lambda db: state.forget(db, extension, session))
         else:
-            text, turn = state.encode(extension, value), self._ids.row(current_turn.get() or "")
+            text = state.encode(extension, value)
+            turn = self._ids.row(current_turn.get() or "")
             await self._commit(lambda db: state.remember(db, extension, session, text, turn))
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────

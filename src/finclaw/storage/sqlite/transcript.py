@@ -116,7 +116,8 @@ def _read_unpacked(
         if end is None:
             return
         yield Page(*written)
-        first, length = int(end) + 1, pages.LENGTH
+        first = int(end) + 1
+        length = pages.LENGTH
 
 
 def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:

@@ -300,7 +300,8 @@ class LoopWriter:
         self._group.append(work)
 
     def _run(self) -> None:
-        group, self._group = self._group, []
+        group = self._group
+        self._group = []
         if group:  # closing may have taken it along
             answers = self._ledger.work(group)
             _settle(self.health, group, answers, self._ledger.written)

@@ -73,7 +73,8 @@ class Sweep:
             "AND id NOT IN (SELECT session FROM inbound WHERE id > ?3) ORDER BY id LIMIT ?4",
             (self._session, self._before, self._seen, PIECE),
         ).fetchall()
-        room, old = MESSAGES, list[tuple[int, str]]()
+        room = MESSAGES
+        old = list[tuple[int, str]]()
         for row, key, messages in rows:
             if room <= 0:
                 break
