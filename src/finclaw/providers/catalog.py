@@ -98,7 +98,9 @@ class Catalog:
             )
         kind = kind_of(provider, self._providers)
         base = base or _unlisted_model(provider, name, kind)
-        return base if declared is None else _apply_settings(base, declared, kind)
+        if declared is None:
+            return base
+        return _apply_settings(base, declared, kind)
 
     def has_window(self, full: str) -> bool:
         """Whether the data file or the settings say how much this `provider/name` takes in."""
@@ -143,7 +145,9 @@ class Catalog:
         own = tuple(name for name in self._aliases if self._leads_to(name, full))
         if line is None:
             return CatalogEntry(self.find(full), "your settings", own)
-        origin = f"catalog of {line.as_of}: {line.source}" + (", with your settings" if full in self._declared else "")
+        origin = f"catalog of {line.as_of}: {line.source}"
+        if full in self._declared:
+            origin += ", with your settings"
         is_it = full == line.id
         shipped = tuple(name for name in line.aliases if is_it and name not in self._aliases)
         return CatalogEntry(self.find(full), origin, (*own, *shipped), line.note)
@@ -157,7 +161,9 @@ class Catalog:
     def _from_file(self, provider: str, name: str) -> Model | None:
         line = self._line(provider, name)
         if line is None or line.provider == provider:
-            return None if line is None else _model(line, name)
+            if line is None:
+                return None
+            return _model(line, name)
         # Somebody's own server of a known API has its models, but nobody knows what it charges.
         return msgspec.structs.replace(_model(line, name), provider=provider, price=None)
 

@@ -114,7 +114,9 @@ def _kind_of_model(model: Model, providers: Mapping[str, ProviderSettings]) -> K
         raise ConfigError(f"providers.{model.provider} does not say what it speaks; add `kind: openai` or another")
     known = {*providers, *WELL_KNOWN}
     close = difflib.get_close_matches(model.provider, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
+    hint = f"there are {', '.join(sorted(known))}"
+    if close:
+        hint = f"did you mean {close[0]}?"
     raise ConfigError(
         f"there is no provider {model.provider!r} for the model {model.name!r}; {hint}; "
         "or add one under `providers` with its `kind` and `base_url`"

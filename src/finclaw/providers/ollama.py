@@ -65,23 +65,30 @@ def _loaded_window(base_url: str, name: str) -> int | None:
 def _window_of_file(shown: dict[str, Any]) -> int | None:
     """What the model's own file asks for, a line among its parameters."""
     found = re.search(r"^\s*num_ctx\s+([0-9]{1,9})\s*$", str(shown.get("parameters", "")), re.MULTILINE)
-    return _count(int(found[1])) if found else None
+    if found is None:
+        return None
+    return _count(int(found[1]))
 
 
 def _largest_window(shown: dict[str, Any]) -> int | None:
     """What the model was made for, under a name that begins with its architecture."""
     about = shown.get("model_info")
-    facts = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
+    if not isinstance(about, dict):
+        return None
+    facts = cast("dict[str, Any]", about)
     return next((_count(value) for key, value in facts.items() if key.endswith(".context_length")), None)
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    return None
 
 
 def _rows(value: object) -> list[dict[str, Any]]:
-    rows = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("dict[str, Any]", each) for each in rows if isinstance(each, dict)]
+    if not isinstance(value, list):
+        return []
+    return [cast("dict[str, Any]", each) for each in cast("list[object]", value) if isinstance(each, dict)]
 
 
 def _request(

@@ -50,7 +50,9 @@ class ProviderSettings:
     @property
     def credentials(self) -> Mapping[str, Secret]:
         """Every key by its name, in the order in which they are tried."""
-        return self.keys or ({} if self.key is None else {THE_KEY: self.key})
+        if self.keys or self.key is None:
+            return self.keys
+        return {THE_KEY: self.key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,11 @@ def kind_of(name: str, providers: Mapping[str, ProviderSettings]) -> Kind | None
     """None: nobody said what such a provider speaks."""
     given = providers.get(name)
     known = WELL_KNOWN.get(name)
-    return given.kind if given is not None and given.kind is not None else known.kind if known is not None else None
+    if given is not None and given.kind is not None:
+        return given.kind
+    if known is not None:
+        return known.kind
+    return None
 
 
 def with_usual_keys(
@@ -174,7 +180,10 @@ def with_ollama_address(
         return providers
     try:
         parts = urlsplit(host if "://" in host else f"http://{host}")
-        port = parts.port or (443 if parts.scheme == "https" else 80 if "://" in host else 11_434)
+        default_port = 11_434
+        if "://" in host:
+            default_port = 443 if parts.scheme == "https" else 80
+        port = parts.port or default_port
     except ValueError:
         return providers
     if not parts.hostname or parts.scheme not in ("http", "https"):

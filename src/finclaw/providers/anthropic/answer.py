@@ -231,7 +231,9 @@ class AnthropicAnswerReader:
 
     def _end_call(self, index: int) -> Sequence[Chunk]:
         given = self._calls.pop(index)
-        return (ToolInputDelta(given.decode(), index), ToolUseEnd(index)) if given else (ToolUseEnd(index),)
+        if not given:
+            return (ToolUseEnd(index),)
+        return ToolInputDelta(given.decode(), index), ToolUseEnd(index)
 
     def _count(self, usage: object) -> Sequence[Chunk]:
         """Each report tells totals; what it leaves out stays as it was."""
@@ -274,9 +276,11 @@ def events_of_non_streaming(body: bytes) -> list[Event]:
     """Empty for what is no answer, or does not say why it stopped: nobody knows whether that was all of it."""
     try:
         answer = _decode_answer(body)
-        return list(_events(answer)) if answer.type == _KIND else []
+        if answer.type == _KIND:
+            return list(_events(answer))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
+        pass
+    return []
 
 
 def _events(answer: _Answer) -> Iterator[Event]:

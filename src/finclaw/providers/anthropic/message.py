@@ -24,7 +24,9 @@ def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", t
     """
     blocks = message.blocks
     if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
-        return write_text(text.text) if text.text and not text.text.isspace() else b""
+        if not text.text or text.text.isspace():
+            return b""
+        return write_text(text.text)
     if message.role == "assistant":
         return _encode_any(tuple(_assistant_blocks(blocks, own=thinking and _is_own(message, provider))))[1:-1]
     return _encode_any(tuple(_user_blocks(blocks, seeing=seeing)))[1:-1]
@@ -36,7 +38,9 @@ def write_text(words: str) -> bytes:
 
 def opens_with_thinking(message: Message, provider: str) -> bool:
     """Whether that is what the API will read first in it."""
-    first = message.blocks[0] if message.blocks else None
+    if not message.blocks:
+        return False
+    first = message.blocks[0]
     return isinstance(first, Thinking) and bool(first.signature) and _is_own(message, provider)
 
 
@@ -117,7 +121,9 @@ def _result_block(result: ToolResult) -> dict[str, Any]:
     written: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.content}
     if not result.is_error:
         return written
-    return {**written, "content": result.content if result.content.strip() else SAID_NOTHING, "is_error": True}
+    if not result.content.strip():
+        written["content"] = SAID_NOTHING
+    return {**written, "is_error": True}
 
 
 def _image_block(image: Image) -> dict[str, Any] | msgspec.Raw:

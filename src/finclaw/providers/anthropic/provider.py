@@ -72,5 +72,7 @@ class AnthropicProvider(ApiProvider):
         self._requests.evict()
 
     def _headers(self) -> dict[str, str]:
-        key = {} if self._key is None else {"x-api-key": self._key.reveal()}
-        return {"anthropic-version": "2023-06-01", **key}
+        headers = {"anthropic-version": "2023-06-01"}
+        if self._key is not None:
+            headers["x-api-key"] = self._key.reveal()
+        return headers

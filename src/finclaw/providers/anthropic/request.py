@@ -100,7 +100,9 @@ class AnthropicRequestWriter:
             self._prefixes.drop(messages, variant)  # what is in it would not be looked at again
             draft = _draft(sanitize_request(messages), NO_PREFIX, variant)
         opening = self._opening(request)
-        self.sent = self._restore_thinking(draft, request.model) if bound else 0
+        self.sent = 0
+        if bound:
+            self.sent = self._restore_thinking(draft, request.model)
         if self._caching:
             _mark_for_caching(draft)
         if not draft.prefix.joined and not _open_first(draft.pieces):
@@ -159,8 +161,7 @@ def _extend_prefix(prefix: RequestPrefix, more: Sequence[Message], variant: _Var
             # Nearly all of them are nothing but words, and there may be thousands: no call for each.
             if text:
                 is_assistant = speaker == _ASSISTANT_ROLE
-                opening = b"," if is_assistant is last else _ASSISTANT if is_assistant else _USER
-                piece = b"%b%b%b}" % (opening, _TEXT, text)
+                piece = _open_message(b"%b%b}" % (_TEXT, text), is_assistant, last)
             else:
                 message = whole(place)
                 call_ids += [call.id for call in message.tool_calls]
@@ -249,9 +250,12 @@ def _write_base(request: ModelRequest, *, caching: bool) -> bytes:
 
 def _output_config(request: ModelRequest, thinking: ThinkingField | None) -> dict[str, Any]:
     effort = request.model.thinks_at(request.thinking)
-    config: dict[str, Any] = {"effort": effort} if thinking == ADAPTIVE else {}
-    schema = None if request.answer_schema is None else narrow_schema(request.answer_schema.schema)
-    return config if schema is None else {**config, "format": {"type": "json_schema", "schema": schema}}
+    config: dict[str, Any] = {}
+    if thinking == ADAPTIVE:
+        config["effort"] = effort
+    if request.answer_schema is not None and (schema := narrow_schema(request.answer_schema.schema)) is not None:
+        config["format"] = {"type": "json_schema", "schema": schema}
+    return config
 
 
 def _open_first(pieces: list[bytes]) -> bool:
@@ -289,6 +293,9 @@ _FORMATS: Final = frozenset(
 )
 
 
+_COMBINED: Final = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
+
+
 class _Inexpressible(Exception):
     """The API has no way to say this."""
 
@@ -319,9 +326,9 @@ class _Narrowing:
         if "$ref" in given:
             return self._resolve(given["$ref"])
         kept = {key: value for key, value in given.items() if key in _AS_IT_IS}
-        for either in ("anyOf", "oneOf", "allOf"):
+        for either in _COMBINED:
             if either in given:
-                kept["allOf" if either == "allOf" else "anyOf"] = [self.of(part) for part in given[either]]
+                kept[_COMBINED[either]] = [self.of(part) for part in given[either]]
         kept |= self._narrow_type(given)
         if not kept.keys() & {"type", "enum", "const", "anyOf", "allOf"}:
             raise _Inexpressible

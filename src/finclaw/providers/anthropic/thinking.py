@@ -29,7 +29,9 @@ def thinking_field(request: ModelRequest) -> ThinkingField | None:
     features = request.model.features
     level = request.model.thinks_at(request.thinking)
     if level == "off":
-        return OFF.get(features.thinking_off) if features.thinking else None
+        if not features.thinking:
+            return None
+        return OFF.get(features.thinking_off)
     if features.adaptive_thinking:
         return ADAPTIVE
     budget = min(THOUGHTS[level], request.max_tokens - LEAST)

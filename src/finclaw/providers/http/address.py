@@ -30,12 +30,15 @@ def parse_address(url: str, name: str) -> ApiAddress:
         host = ""
         port = None
         parts = urlsplit("")
-    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    path = parts.path or "/"
+    if parts.query:
+        path += f"?{parts.query}"
     speakable = (host + path).isascii() and (host + path).isprintable() and " " not in host + path
     if not host or parts.scheme not in ("http", "https") or not speakable:
         raise BadRequest(f"{name}: base_url is no address; it looks like https://api.example.com/v1")
     secure = parts.scheme == "https"
-    return ApiAddress(host, port or (443 if secure else 80), secure, _authority(host, port), path, _login(parts))
+    default_port = 443 if secure else 80
+    return ApiAddress(host, port or default_port, secure, _authority(host, port), path, _login(parts))
 
 
 def endpoint_url(base_url: str, path: str, version: str = "") -> str:
@@ -46,12 +49,17 @@ def endpoint_url(base_url: str, path: str, version: str = "") -> str:
 
 def _ascii(host: str) -> str:
     """As names are looked up. That one label is too long is a ValueError here, and a surprise later."""
-    return host if ":" in host else host.encode("idna").decode()
+    if ":" in host:
+        return host
+    return host.encode("idna").decode()
 
 
 def _authority(host: str, port: int | None) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return shown if port is None else f"{shown}:{port}"
+    if ":" in host:
+        host = f"[{host}]"
+    if port is None:
+        return host
+    return f"{host}:{port}"
 
 
 def _login(parts: SplitResult) -> dict[str, str]:
@@ -74,7 +82,9 @@ _HOME_NAMES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 def first_byte_timeout(provider: str, base_url: str) -> float:
     """Seconds until the first byte must have come."""
-    return FIRST_BYTE_PRIVATE_S if provider == "ollama" or is_private_address(base_url) else FIRST_BYTE_S
+    if provider == "ollama" or is_private_address(base_url):
+        return FIRST_BYTE_PRIVATE_S
+    return FIRST_BYTE_S
 
 
 def is_private_address(base_url: str) -> bool:

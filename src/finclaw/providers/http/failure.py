@@ -88,8 +88,9 @@ def status_error(name: str, status: int, retry_after: float | None, body: bytes,
     But what is too large is too large: some say so by a 413 whose code speaks of a rate limit.
     """
     complaint = read_complaint(body)
-    told = None if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else _class_by_code(complaint, kinds)
-    kind = told or error_class_of(status)
+    kind = error_class_of(status)
+    if status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        kind = _class_by_code(complaint, kinds) or kind
     if complaint == Complaint():
         complaint = Complaint(message=_headline(body))
     return _error(kind, f"{name} answered {status}", complaint, retry_after)
@@ -97,9 +98,9 @@ def status_error(name: str, status: int, retry_after: float | None, body: bytes,
 
 def stream_error(name: str, complaint: Complaint, kinds: Kinds) -> ProviderError:
     """The error behind an error in the stream, which comes when the status has long been sent as 200."""
-    kind = _class_by_code(complaint, kinds) or (
-        error_class_of(complaint.code) if type(complaint.code) is int else ServerFailed
-    )
+    kind = _class_by_code(complaint, kinds)
+    if kind is None:
+        kind = error_class_of(complaint.code) if type(complaint.code) is int else ServerFailed
     return _error(kind, f"{name} stopped its answer", complaint, None)
 
 
@@ -136,7 +137,9 @@ def _words_of(error: OSError) -> str:
 def error_class_of(status: int) -> type[ProviderError]:
     if 300 <= status < 400:  # it wants to be asked elsewhere, and a key goes nowhere that nobody wrote down
         return NotFound
-    return _BY_STATUS.get(status) or (ServerFailed if status >= 500 else BadRequest)
+    if status >= 500:
+        return _BY_STATUS.get(status, ServerFailed)
+    return _BY_STATUS.get(status, BadRequest)
 
 
 def read_complaint(body: bytes) -> Complaint:
@@ -149,7 +152,9 @@ def read_complaint(body: bytes) -> Complaint:
         read = read[0] if read else _Body()
     if read.error is not None:
         return complaint_of(read.error)
-    message = read.detail if read.message is None and isinstance(read.detail, str) else read.message
+    message = read.message
+    if message is None and isinstance(read.detail, str):
+        message = read.detail
     return Complaint(read.type, read.code, message, read.param)
 
 
@@ -157,8 +162,11 @@ def _headline(page: bytes) -> str | None:
     """What a proxy's page, or a line of plain text, says in a few words."""
     text = hide_known_secrets(page.decode("utf-8", "replace"))[:LONGEST_HEADLINE_PAGE].strip()
     title = _TITLE.search(text)
-    said = title[1] if title else "" if text[:1] in ("<", "{", "[") else text
-    words = " ".join("".join(each if each.isprintable() else " " for each in said).split())
+    if title:
+        text = title[1]
+    elif text[:1] in ("<", "{", "["):
+        return None
+    words = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return words[:LONGEST_HEADLINE] or None
 
 
@@ -181,7 +189,8 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | No
         until = parsedate_to_datetime(told or "")
     except (ValueError, OverflowError):  # no date, or one of a year that no calendar has
         return None
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
     return max(0.0, (until - now).total_seconds())
 
 
@@ -190,7 +199,9 @@ def _number(text: str | None) -> float | None:
         number = float(text or "")
     except ValueError:
         return None
-    return max(0.0, number) if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return max(0.0, number)
 
 
 def _class_by_code(complaint: Complaint, kinds: Kinds) -> type[ProviderError] | None:
@@ -205,7 +216,9 @@ def _error(kind: type[ProviderError], what: str, complaint: Complaint, retry_aft
     words = " ".join(str(word) for word in (complaint.type, complaint.code) if word is not None)
     words = hide_known_secrets(words)[:LONGEST_WORDS]
     # Before the cut: nobody would know half of a key for what it is.
-    message = "" if complaint.message is None else hide_known_secrets(str(complaint.message))[:LONGEST_WORDS]
+    message = ""
+    if complaint.message is not None:
+        message = hide_known_secrets(str(complaint.message))[:LONGEST_WORDS]
     said = f"{what} {words}: {message}".rstrip(" :").replace(" :", ":")
     if issubclass(kind, RateLimited | Overloaded):
         return kind(said, retry_after=retry_after)

@@ -46,7 +46,7 @@ def join_images(parts: Sequence[Part], read: ReadBlob | None, render: Render, la
 
     `read` is None for a provider that is used without a state directory.
     """
-    if not any(_NUL in (bytes(part) if isinstance(part, memoryview) else part) for part in parts):
+    if not any(map(_holds_image, parts)):
         return parts
     split = [bytes(part).split(_NUL) for part in parts]
     room = MOST_JOINED
@@ -55,18 +55,35 @@ def join_images(parts: Sequence[Part], read: ReadBlob | None, render: Render, la
             name, media_type = pieces[place].split(b" ")
             content = _read(read, name.decode())
             if content is None or len(content) > min(largest, room):
-                left_out = MISSING if content is None else TOO_LARGE if len(content) > largest else EARLIER
-                pieces[place] = b'{"type":"text","text":"%b"' % left_out
+                pieces[place] = b'{"type":"text","text":"%b"' % _why_left_out(content, largest)
             else:
                 room -= len(content)
                 pieces[place] = render(media_type, content)
     return [b"".join(pieces) for pieces in split]
 
 
+def _holds_image(part: Part) -> bool:
+    if isinstance(part, memoryview):
+        part = bytes(part)
+    return _NUL in part
+
+
+def _why_left_out(content: bytes | None, largest: int) -> bytes:
+    if content is None:
+        return MISSING
+    if len(content) > largest:
+        return TOO_LARGE
+    return EARLIER
+
+
 def _read(read: ReadBlob | None, name: str) -> bytes | None:
+    if read is None:
+        return None
     try:
-        data = None if read is None else read(name)
+        data = read(name)
     except (StoreFailed, ValueError) as error:
         log.error("an image is left out of a request: %s", error)
         return None
-    return None if data is None else b64encode(data)
+    if data is None:
+        return None
+    return b64encode(data)

@@ -113,7 +113,9 @@ def _all_alike(data: bytes) -> tuple[list[Event], bytes] | None:
     else:
         events = [(b"", each) for each in _BARE.findall(data, 0, end)]
         lines = 2
-    return (events, data[end:]) if len(events) * lines == data.count(b"\n", 0, end) else None
+    if len(events) * lines != data.count(b"\n", 0, end):
+        return None
+    return events, data[end:]
 
 
 def _read(event: bytes) -> Event | None:
@@ -126,7 +128,9 @@ def _read(event: bytes) -> Event | None:
             data.append(value.removeprefix(b" "))
         elif field == b"event":
             name = value.removeprefix(b" ")
-    return (name, b"\n".join(data)) if data else None
+    if not data:
+        return None
+    return name, b"\n".join(data)
 
 
 # ── several events at once ──────────────────────────────────────────────────────────────────────────────────

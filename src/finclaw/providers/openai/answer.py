@@ -131,16 +131,18 @@ class OpenAIAnswerReader:
 
     def read_all(self, events: Sequence[Event]) -> Iterable[Chunk]:
         """The chunks that these events are, neighbouring words in one. What stands before an error is told before."""
-        return self.read(*events[0]) if len(events) == 1 else self._read_several(events)
+        if len(events) == 1:
+            return self.read(*events[0])
+        return self._read_several(events)
 
     def _read_several(self, events: Sequence[Event]) -> Iterator[Chunk]:
-        last = len(events) - (1 if events and events[-1][1].startswith(b"[DONE]") else 0)
-        decoded = None if any(name for name, _ in events) else decode_all(_decode, events[:last])
-        if decoded is None:
-            last = 0
-        else:
+        last = len(events)
+        if events and events[-1][1].startswith(b"[DONE]"):
+            last -= 1
+        if not any(name for name, _ in events) and (decoded := decode_all(_decode, events[:last])) is not None:
             yield from self._read_decoded(decoded)
-        yield from join_text_deltas(chunk for name, data in events[last:] for chunk in self.read(name, data))
+            events = events[last:]
+        yield from join_text_deltas(chunk for name, data in events for chunk in self.read(name, data))
 
     def _read_decoded(self, events: Sequence[_Event]) -> Iterator[Chunk]:
         words: list[str] = []
@@ -203,10 +205,7 @@ class OpenAIAnswerReader:
                 chunks.append(ThinkingDelta(thinking, _THINKING))
             if content := delta.content:
                 words = content if isinstance(content, str) else _join_text(content)
-                if self._tag.passed:
-                    chunks.append(TextDelta(words, _TEXT))
-                else:
-                    chunks += self._tag.feed(words)
+                chunks += self._text_chunks(words)
             if delta.tool_calls:
                 for piece in delta.tool_calls:
                     chunks += self._calls.feed(piece)
@@ -217,7 +216,9 @@ class OpenAIAnswerReader:
             self._stop(choice.finish_reason)
 
     def _text_chunks(self, words: str) -> Sequence[Chunk]:
-        return (TextDelta(words, _TEXT),) if self._tag.passed else self._tag.feed(words)
+        if self._tag.passed:
+            return (TextDelta(words, _TEXT),)
+        return self._tag.feed(words)
 
     def _stop(self, reason: str) -> None:
         if reason in BY_FINISH:
@@ -227,7 +228,9 @@ class OpenAIAnswerReader:
     def _count(self, usage: object, chunks: list[Chunk]) -> None:
         """Each report tells totals, and what the cache gave is part of its prompt."""
         counts = read_token_counts(usage)
-        details = read_token_counts(cast("dict[str, object]", usage).get("prompt_tokens_details") if counts else None)
+        details: Mapping[str, int] = {}
+        if counts:
+            details = read_token_counts(cast("dict[str, object]", usage).get("prompt_tokens_details"))
         read = details.get("cached_tokens") or counts.get("prompt_cache_hit_tokens", 0)
         written = details.get("cache_write_tokens", 0)
         told = Usage(
@@ -262,8 +265,9 @@ def _only_words(event: _Event) -> str:
     delta = choice.delta
     if delta is None or choice.index or choice.finish_reason or delta.tool_calls or delta.refusal:
         return ""
-    words = "" if delta.reasoning_content or delta.reasoning else delta.content
-    return words if isinstance(words, str) else ""
+    if delta.reasoning_content or delta.reasoning or not isinstance(delta.content, str):
+        return ""
+    return delta.content
 
 
 def _join_text(parts: list[_Part]) -> str:
@@ -304,7 +308,9 @@ class ThinkTag:
         held = self._held
         self._held = ""
         self.passed = True
-        return self._thinking_chunks(held) if within else (TextDelta(held, self._text),) if held else ()
+        if within or not held:
+            return self._thinking_chunks(held)
+        return (TextDelta(held, self._text),)
 
     def _before(self) -> Sequence[Chunk]:
         opening = self._held.lstrip()
@@ -313,7 +319,9 @@ class ThinkTag:
             self._read = self._within
             return self._within()
         undecided = _BEGIN.startswith(opening) and len(self._held) < _MOST_SPACE
-        return () if undecided else self.close()
+        if undecided:
+            return ()
+        return self.close()
 
     def _within(self) -> Sequence[Chunk]:
         thought, end, answer = self._held.partition(_END)

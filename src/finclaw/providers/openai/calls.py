@@ -55,7 +55,9 @@ class _Call:
         if self.told:
             return [ToolInputDelta(arguments, self.block)]
         self._held.append(arguments)
-        return self.tell() if self.name else []
+        if not self.name:
+            return []
+        return self.tell()
 
     def tell(self) -> list[Chunk]:
         """The start of the call and what was held back, if that has not been told."""
@@ -63,7 +65,9 @@ class _Call:
             return []
         self.told = True
         start = ToolUseStart(self.id, self.name, self.block)
-        return [start, ToolInputDelta("".join(self._held), self.block)] if self._held else [start]
+        if not self._held:
+            return [start]
+        return [start, ToolInputDelta("".join(self._held), self.block)]
 
     def _learn(self, id: str, name: str, *, alone: bool) -> None:
         """What comes again is known already, what differs is the next part; an id is only split when sent alone."""
@@ -109,8 +113,12 @@ class ToolCallAssembler:
         if piece.index is not None:
             known = self._by_index.get(piece.index)
         else:
-            known = self._by_id.get(piece.id or "") or (self._calls[-1] if self._calls else None)
-        return None if known is None or (name and _is_another(known, piece, name, arguments)) else known
+            known = self._by_id.get(piece.id or "")
+            if known is None and self._calls:
+                known = self._calls[-1]
+        if known is not None and name and _is_another(known, piece, name, arguments):
+            return None
+        return known
 
     def _begin(self, piece: ToolCallDelta) -> _Call:
         place = len(self._calls)
@@ -132,4 +140,6 @@ def _is_another(known: _Call, piece: ToolCallDelta, name: str, arguments: str) -
 
 
 def _text(arguments: str | dict[str, Any] | None) -> str:
-    return _encode(arguments).decode() if isinstance(arguments, dict) else arguments or ""
+    if isinstance(arguments, dict):
+        return _encode(arguments).decode()
+    return arguments or ""

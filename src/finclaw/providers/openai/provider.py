@@ -67,8 +67,9 @@ class OpenAIProvider(ApiProvider):
         self._requests.evict()
 
     def _headers(self) -> dict[str, str]:
-        key = self._key.reveal() if self._key else ""
-        return {"authorization": f"Bearer {key}"} if key else {}
+        if self._key and (key := self._key.reveal()):
+            return {"authorization": f"Bearer {key}"}
+        return {}
 
 
 def _limit_of(base_url: str) -> OutputLimit:

@@ -103,8 +103,10 @@ def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
         fields["tools"] = [_tool(spec) for spec in tools]
     if request.answer_schema is not None:
         fields["response_format"] = {"type": "json_schema", "json_schema": _json_schema(request.answer_schema)}
-    system = b'{"role":"system","content":' + _encode(request.system) + b"}" if request.system else b""
-    return _encode(fields)[:-1] + b',"messages":[' + system
+    opening = _encode(fields)[:-1] + b',"messages":['
+    if request.system:
+        opening += b'{"role":"system","content":' + _encode(request.system) + b"}"
+    return opening
 
 
 def _thinking(model: Model, level: ThinkingLevel, *, with_tools: bool) -> dict[str, Any]:
@@ -142,14 +144,18 @@ def write_message(message: Message, seeing: bool) -> bytes:
     `seeing`: the model looks at images.
     """
     if len(message.blocks) == 1 and isinstance(text := message.blocks[0], Text):  # as most are
+        if not text.text.strip():
+            return b""
         opening = _ASSISTANT if message.role == "assistant" else _USER
-        return opening + _encode(text.text) + b"}" if text.text.strip() else b""
+        return opening + _encode(text.text) + b"}"
     if message.role == "assistant":
         return _write_assistant(message)
     # Words of the system in the middle of history are data to this API: what they quote must not gain authority.
     results = b"".join(_result(result) for result in message.tool_results)
     content = _content(message.blocks, seeing=seeing)
-    return results + _USER + _encode(content) + b"}" if content else results
+    if not content:
+        return results
+    return results + _USER + _encode(content) + b"}"
 
 
 def write_messages(messages: Sequence[Message], seeing: bool, into: bytearray) -> None:
@@ -171,7 +177,9 @@ def _write_assistant(message: Message) -> bytes:
     calls = [_call(call) for call in message.tool_calls]
     if calls:
         return b',{"role":"assistant","content":%b,"tool_calls":%b}' % (_encode(text or None), _encode(calls))
-    return _ASSISTANT + _encode(text) + b"}" if text else b""
+    if not text:
+        return b""
+    return _ASSISTANT + _encode(text) + b"}"
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -181,7 +189,9 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _result(result: ToolResult) -> bytes:
-    content = FAILED + result.content if result.is_error else result.content
+    content = result.content
+    if result.is_error:
+        content = FAILED + content
     return b',{"role":"tool","tool_call_id":%b,"content":%b}' % (_encode(result.call_id), _encode(content))
 
 
@@ -206,7 +216,9 @@ def render_image(media_type: bytes, content: bytes) -> bytes:
 def _part(block: Block) -> dict[str, Any] | msgspec.Raw | None:
     match block:
         case Text(text):
-            return {"type": "text", "text": text} if text.strip() else None
+            if not text.strip():
+                return None
+            return {"type": "text", "text": text}
         case Image(media_type, blob=blob) if blob and media_type not in PICTURES:
             return {"type": "text", "text": f"[An image of the type {media_type}, which cannot be shown]"}
         case Image(blob=blob) if blob:
