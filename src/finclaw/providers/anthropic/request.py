@@ -161,7 +161,10 @@ def _extend_prefix(prefix: RequestPrefix, more: Sequence[Message], variant: _Var
             # Nearly all of them are nothing but words, and there may be thousands: no call for each.
             if text:
                 is_assistant = speaker == _ASSISTANT_ROLE
-                piece = _open_message(b"%b%b}" % (_TEXT, text), is_assistant, last)
+                opening = b","
+                if is_assistant is not last:
+                    opening = _ASSISTANT if is_assistant else _USER
+                piece = b"%b%b%b}" % (opening, _TEXT, text)
             else:
                 message = whole(place)
                 call_ids += [call.id for call in message.tool_calls]
