@@ -2,7 +2,7 @@
 
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -12,20 +12,23 @@ from finclaw.text import fix_surrogates
 if TYPE_CHECKING:
     from finclaw.config.schema import Settings
 
-Action = tuple[str, str, Callable[[ArgumentParser], None]]
-"""An action of a command, such as `list` of `finclaw sessions`: its name, its help, and what adds its arguments."""
-
 _LONGEST: Final = 7_500
 """Characters of a key, escaped for an address, that a gateway still reads."""
 
 
-def add_actions(parser: ArgumentParser, actions: Iterable[Action]) -> None:
-    """Make one subparser for each action; each takes --state and --config."""
+def start_actions(parser: ArgumentParser) -> Callable[[str, str], ArgumentParser]:
+    """Return a function that adds an action by name and help, such as `list`; it gives the action's parser.
+
+    Each action takes --state and --config.
+    """
     choice = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog)
-    for name, about, add_arguments in actions:
+
+    def add_action(name: str, about: str) -> ArgumentParser:
         action = choice.add_parser(name, help=about, description=to_sentence(about), allow_abbrev=False)
         add_state_options(action)
-        add_arguments(action)
+        return action
+
+    return add_action
 
 
 def to_sentence(about: str) -> str:
@@ -73,6 +76,12 @@ def add_caller_options(parser: ArgumentParser) -> None:
 def add_erasure_options(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would be erased")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_json_option(parser)
+
+
+def add_output_options(parser: ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to (default: standard output)")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     add_json_option(parser)
 
 

@@ -8,7 +8,8 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Collection, Sequence
+from argparse import Namespace
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -41,8 +42,13 @@ def clean(text: str) -> str:
 
 
 def json_line(value: object) -> str:
-    """JSON with nothing in its strings that a terminal obeys, for programs and for who looks over their shoulder."""
-    return escape_json(msgspec.json.encode(value).decode())
+    """JSON without known secrets and with nothing in its strings that a terminal obeys."""
+    return escape_json(hide_known_secrets(msgspec.json.encode(value).decode()))
+
+
+def print_result(args: Namespace, view: object, lines: Iterable[str]) -> None:
+    """Print one JSON object with `--json`, else the lines."""
+    print(json_line(view) if args.json else "\n".join(lines))
 
 
 def one_line(text: str, limit: int = 40) -> str:
@@ -149,8 +155,14 @@ def tokens(usage: Usage) -> str:
     return " + ".join(parts)
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def yes_or_no(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
+def plural(count: int, noun: str, spec: str = "") -> str:
+    if count != 1:
+        noun += "s"
+    return f"{count:{spec}} {noun}"
 
 
 # ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,6 +192,12 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
         "  ".join(_pad(cell, widest[place], at_right=place in right) for place, cell in enumerate(row)).rstrip()
         for row in rows
     ]
+
+
+def fit_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """A table whose lines are cut where the terminal ends."""
+    columns = terminal_columns()
+    return [fit_line(line, columns) for line in table(rows, right)]
 
 
 def _pad(text: str, columns: int, *, at_right: bool) -> str:

@@ -2,17 +2,18 @@
 
 import shutil
 from argparse import ArgumentParser, Namespace
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
-import msgspec
 
 from finclaw import __version__
 from finclaw.cli.archive import FORMAT, Manifest, entry_of, is_allowed, write_archive
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.attach import LONG, attach
 from finclaw.cli.commands.restore import check_databases
+from finclaw.cli.formatting import print_result
 from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError
@@ -54,12 +55,12 @@ def run(args: Namespace) -> int:
 
 def _report(args: Namespace, target: Path, manifest: Manifest) -> None:
     size = sum(entry.size for entry in manifest.files.values())
-    if args.json:
-        print(msgspec.json.encode({"file": str(target), "files": len(manifest.files), "bytes": size}).decode())
-        return
-    print(f"{target}: {len(manifest.files)} files, {size:,} bytes, read back and compared")
-    print("it has the token; keep it as you keep that" if args.with_token else "without the token")
-    print(f"put it back with:  finclaw restore {target}")
+    lines = (
+        f"{target}: {len(manifest.files)} files, {size:,} bytes, read back and compared",
+        "it has the token; keep it as you keep that" if args.with_token else "without the token",
+        f"put it back with:  finclaw restore {target}",
+    )
+    print_result(args, {"file": str(target), "files": len(manifest.files), "bytes": size}, lines)
 
 
 def _copy_rest(settings: Settings, copy: Path, config: Path, *, with_token: bool) -> None:
@@ -81,11 +82,8 @@ def _copy_rest(settings: Settings, copy: Path, config: Path, *, with_token: bool
 def _manifest(settings: Settings, copy: Path) -> Manifest:
     paths = (path for path in sorted(copy.rglob("*")) if path.is_file() and not path.is_symlink())
     names = {str(path.relative_to(copy)): path for path in paths}
-    db = apsw.Connection(str(copy / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
+    with closing(apsw.Connection(str(copy / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)) as db:
         schema = int(db.pragma("user_version"))
-    finally:
-        db.close()
     return Manifest(
         format=FORMAT,
         finclaw=__version__,

@@ -2,36 +2,30 @@
 
 import asyncio
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from finclaw.channels.settings import GATEWAYS_OWN, ChannelSettings
-from finclaw.cli.arguments import add_actions, add_json_option, settings_from, settings_to_look
+from finclaw.cli.arguments import add_json_option, settings_from, settings_to_look, start_actions
 from finclaw.cli.commands.status import find_status
-from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, one_line, table, terminal_columns
+from finclaw.cli.formatting import UNKNOWN, fit_table, one_line, print_result
 from finclaw.clock import SystemClock
 from finclaw.composition.channels import channel_kinds, check_kind, hears_everybody, open_channel
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.errors import ChannelError, ConfigError
+from finclaw.gateway import UnreachableChat
 
 _HEAD = ("CHANNEL", "KIND", "FROM", "ACCOUNT", "SECRETS", "HEARD")
 CHECK_SECONDS: Final = 20.0
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_actions(
-        parser,
-        (
-            ("list", "list the channels of the settings, and the kinds that there are", add_json_option),
-            ("test", "find out whether a channel can be reached; it sends nothing", _test_arguments),
-        ),
-    )
-
-
-def _test_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the channel, as the settings call it")
-    add_json_option(parser)
+    add_action = start_actions(parser)
+    add_json_option(add_action("list", "list the channels of the settings, and the kinds that there are"))
+    action = add_action("test", "find out whether a channel can be reached; it sends nothing")
+    action.add_argument("name", metavar="NAME", help="the channel, as the settings call it")
+    add_json_option(action)
 
 
 def run(args: Namespace) -> int:
@@ -42,21 +36,23 @@ def _list(args: Namespace) -> int:
     settings = settings_to_look(args)
     makers = {kind: by for kind, (_, by) in channel_kinds(load_registrar(settings)).items()}
     lost = find_status(settings).unreachable if settings.channels else ()
-    if args.json:
-        described = [_describe(name, settings, makers) for name in settings.channels]
-        print(json_line({"channels": described, "kinds": makers, "own": GATEWAYS_OWN, "unreachable": lost}))
-        return 0
-    rows = [_row(name, settings, makers) for name in settings.channels]
-    if rows:
-        print("\n".join(fit_line(line, terminal_columns()) for line in table([_HEAD, *rows])))
-    else:
-        print("no channels are configured; `finclaw chat`, `finclaw ask` and the HTTP API need none")
-    print(f"kinds: {', '.join(f'{kind} ({by})' for kind, by in makers.items())}")
-    if lost:
-        print("not reachable any more, until they write again:")
-        rows = [("", each.channel, one_line(each.conversation), one_line(each.reason, 200)) for each in lost]
-        print("\n".join(fit_line(line, terminal_columns()) for line in table(rows)))
+    described = [_describe(name, settings, makers) for name in settings.channels]
+    view = {"channels": described, "kinds": makers, "own": GATEWAYS_OWN, "unreachable": lost}
+    print_result(args, view, _lines(settings, makers, lost))
     return 0
+
+
+def _lines(settings: Settings, makers: Mapping[str, str], lost: Sequence[UnreachableChat]) -> Iterator[str]:
+    if settings.channels:
+        yield from fit_table([_HEAD, *(_row(name, settings, makers) for name in settings.channels)])
+    else:
+        yield "no channels are configured; `finclaw chat`, `finclaw ask` and the HTTP API need none"
+    yield f"kinds: {', '.join(f'{kind} ({by})' for kind, by in makers.items())}"
+    if lost:
+        yield "not reachable any more, until they write again:"
+        yield from fit_table(
+            [("", each.channel, one_line(each.conversation), one_line(each.reason, 200)) for each in lost]
+        )
 
 
 def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[str, Any]:
@@ -74,7 +70,8 @@ def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[
 
 
 def _row(name: str, settings: Settings, makers: Mapping[str, str]) -> tuple[str, ...]:
-    channel, problem = settings.channels[name], _problem(name, settings, makers)
+    channel = settings.channels[name]
+    problem = _problem(name, settings, makers)
     return (
         name,
         channel.kind,
@@ -105,7 +102,7 @@ def _test(args: Namespace) -> int:
     settings = settings_from(args)
     said = asyncio.run(_check(args.name, settings))
     found = {"name": args.name, "kind": settings.channels[args.name].kind, "ok": True, "says": said}
-    print(json_line(found) if args.json else f"{args.name}: ok, {said}")
+    print_result(args, found, [f"{args.name}: ok, {said}"])
     return 0
 
 

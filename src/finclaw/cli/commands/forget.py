@@ -14,7 +14,7 @@ from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_
 from finclaw.cli.attach import LONG, StateClient, attach
 from finclaw.cli.chat.editor import HISTORY_FILE
 from finclaw.cli.chat.unread import FILE_NAME as SEEN
-from finclaw.cli.formatting import json_line
+from finclaw.cli.formatting import plural, print_result
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Erased, SenderId
 from finclaw.web.sessions_view import ForgetBody
@@ -50,51 +50,60 @@ def _forget(client: StateClient, person: SenderId, *, dry_run: bool) -> Erased:
     return client.call("POST", "/api/v1/forget", Erased, ForgetBody(str(person), dry_run), timeout=LONG)
 
 
-# ── confirmation and report of an erasure, for finclaw sessions delete too ──────────────────────────────────────
+# ── confirmation and report of an erasure, for finclaw sessions delete, prune and restore too ───────────────────
 
 
 _YES: Final = ("y", "yes", "예", "네")
 _SHOWN: Final = 10
+_KEPT: Final = (
+    "kept, without words: ids and digests that recognise a second delivery, and the sums in `finclaw costs`",
+    "not reached: backups, exports, and what providers and platforms keep",
+)
 
 
-def needs_confirmation(args: Namespace) -> bool:
+def needs_confirmation(
+    args: Namespace, refusal: str = "this erases for good; say --yes, or look first with --dry-run"
+) -> bool:
     """Whether a person is to be asked. Raises ConfigError where nobody could answer."""
-    if args.yes or args.dry_run:
+    if args.yes or getattr(args, "dry_run", False):
         return False
     at_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))  # pyright: ignore
     if args.json or not at_terminal:
-        raise ConfigError("this erases for good; say --yes, or look first with --dry-run")
+        raise ConfigError(refusal)
     return True
 
 
-def confirm(expected: Erased) -> bool:
-    print(f"{_amount(expected)} will be erased for good:")
-    shown = [*expected.sessions, *(f"{key}  (only the person's part; others wrote there)" for key in expected.shared)]
-    print("\n".join(f"  {line}" for line in shown[:_SHOWN]) + ("\n  …" if len(shown) > _SHOWN else ""))
+def ask_to_go_on() -> bool:
     try:
         return input("Go on? [y/N] ").strip().lower() in _YES
     except EOFError:
         return False
 
 
+def confirm(expected: Erased) -> bool:
+    print(f"{_amount(expected)} will be erased for good:")
+    shown = [*expected.sessions, *(f"{key}  (only the person's part; others wrote there)" for key in expected.shared)]
+    if len(shown) > _SHOWN:
+        shown[_SHOWN:] = ["…"]
+    print("\n".join(f"  {line}" for line in shown))
+    return ask_to_go_on()
+
+
 def report_erased(erased: Erased, args: Namespace) -> None:
-    if args.json:
-        print(json_line({**msgspec.to_builtins(erased), "dry_run": args.dry_run}))
-        return
-    print(f"{_amount(erased)} {'would be' if args.dry_run else 'were'} erased")
+    lines = [f"{_amount(erased)} {'would be' if args.dry_run else 'were'} erased"]
     if erased.shared:
-        print(f"conversations with others that start anew: {', '.join(erased.shared)}")
+        lines.append(f"conversations with others that start anew: {', '.join(erased.shared)}")
     for name in erased.not_searched:
-        print(f"not searched: extensions/{name}.db, whose extension is not loaded or cannot erase; look at it yourself")
+        database = f"extensions/{name}.db"
+        lines.append(f"not searched: {database}, whose extension is not loaded or cannot erase; look at it yourself")
     if not args.dry_run:
-        print("kept, without words: ids and digests that recognise a second delivery, and the sums in `finclaw costs`")
-        print("not reached: backups, exports, and what providers and platforms keep")
+        lines += _KEPT
+    print_result(args, {**msgspec.to_builtins(erased), "dry_run": args.dry_run}, lines)
 
 
 def _amount(erased: Erased) -> str:
-    count = len(erased.sessions) + len(erased.shared)
-    messages = f"{erased.messages:,} message{'' if erased.messages == 1 else 's'} with their answers"
-    return f"{messages} in {count:,} conversation{'' if count == 1 else 's'}"
+    conversations = plural(len(erased.sessions) + len(erased.shared), "conversation", ",")
+    return f"{plural(erased.messages, 'message', ',')} with their answers in {conversations}"
 
 
 def erase_typed_lines(state: Path) -> None:

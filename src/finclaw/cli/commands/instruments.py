@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
-from finclaw.cli.arguments import add_actions, add_json_option, parse_path, parse_text, settings_to_look
-from finclaw.cli.formatting import fit_line, json_line, plural, short, table, terminal_columns
+from finclaw.cli.arguments import add_json_option, parse_path, parse_text, settings_to_look, start_actions
+from finclaw.cli.formatting import fit_table, plural, print_result, short, table
 from finclaw.errors import ConfigError, SessionError, ToolError
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.instrument import Ambiguous, Instrument, Unknown
@@ -27,35 +27,26 @@ from finclaw.text import escape_controls
 _VENDORS: Final[tuple[Vendor, ...]] = get_args(Vendor)
 _LISTS: Final = {"kr": KOREA, "us": AMERICA}
 _MOST_BYTES: Final = 50_000_000
+_HEAD: Final = ("SYMBOL", "NAME", "KOREAN NAME", "MARKET", "CURRENCY", "TYPE", "STATUS")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_actions(
-        parser,
-        (
-            ("search", "find an instrument by its code, name, alias or ISIN, in English or Korean", _text_arguments),
-            ("show", "show one instrument, with what each source calls it", _text_arguments),
-            ("import", "add records of your own from a CSV file, or replace some", _import_arguments),
-            ("refresh", "download current lists, and take them if they can be believed", _refresh_arguments),
-        ),
-    )
-
-
-def _text_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("text", type=parse_text, nargs="+", metavar="TEXT", help="such as AAPL, 005930 or 삼성전자")
-    parser.add_argument("--currency", default="USD", metavar="CODE", help="in which coins are priced: USD or KRW")
-    add_json_option(parser)
-
-
-def _import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+    add_action = start_actions(parser)
+    _add_text(add_action("search", "find an instrument by its code, name, alias or ISIN, in English or Korean"))
+    _add_text(add_action("show", "show one instrument, with what each source calls it"))
+    action = add_action("import", "add records of your own from a CSV file, or replace some")
+    action.add_argument(
         "file", type=parse_path, metavar="FILE", help=f"CSV in UTF-8 with columns of: {','.join(COLUMNS)}"
     )
-    add_json_option(parser)
+    add_json_option(action)
+    action = add_action("refresh", "download current lists, and take them if they can be believed")
+    action.add_argument("--only", choices=tuple(_LISTS), help="kr: the masters of KIS; us: the Nasdaq directory")
+    add_json_option(action)
 
 
-def _refresh_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--only", choices=tuple(_LISTS), help="kr: the masters of KIS; us: the Nasdaq directory")
+def _add_text(parser: ArgumentParser) -> None:
+    parser.add_argument("text", type=parse_text, nargs="+", metavar="TEXT", help="such as AAPL, 005930 or 삼성전자")
+    parser.add_argument("--currency", default="USD", metavar="CODE", help="in which coins are priced: USD or KRW")
     add_json_option(parser)
 
 
@@ -66,26 +57,21 @@ def run(args: Namespace) -> int:
             return _import(args, added)
         case "refresh":
             return _refresh(args, added)
-        case "show":
-            return _show(args, added)
         case _:
-            return _search(args, added)
+            text = " ".join(args.text)
+            verdict, matches = _find(added, text, args.currency)
+            return (_show if args.action == "show" else _search)(args, text, verdict, matches)
 
 
-def _search(args: Namespace, added: AddedInstruments) -> int:
-    text = " ".join(args.text)
-    verdict, matches = _find(added, text, args.currency)
-    if args.json:
-        print(json_line({"verdict": verdict, "matches": [_as_match(each) for each in matches]}))
-        return 0
+def _search(args: Namespace, text: str, verdict: str, matches: Sequence[Instrument]) -> int:
+    lines: list[str] = []
     if verdict == "ambiguous":
-        print(f"{_quoted(text)} may be any of these; use a symbol:")
+        lines.append(f"{_quoted(text)} may be any of these; use a symbol:")
     elif verdict == "none":
-        print(f"nothing is called {_quoted(text)}{'; it looks like:' if matches else ''}")
+        lines.append(f"nothing is called {_quoted(text)}{'; it looks like:' if matches else ''}")
     if matches:
-        head = ("SYMBOL", "NAME", "KOREAN NAME", "MARKET", "CURRENCY", "TYPE", "STATUS")
-        rows = [head, *map(_row, matches)]
-        print("\n".join(fit_line(line, terminal_columns()) for line in table(rows)))
+        lines += fit_table([_HEAD, *map(_row, matches)])
+    print_result(args, {"verdict": verdict, "matches": [_as_match(each) for each in matches]}, lines)
     return 0
 
 
@@ -112,23 +98,22 @@ def _as_match(instrument: Instrument) -> dict[str, str]:
 
 
 def _row(each: Instrument) -> tuple[str, ...]:
-    names = short(each.name_en, 50), short(each.name_ko, 40) if each.name_ko != each.name_en else ""
-    return (short(each.bare_symbol, 20), *names, each.listed_on, each.currency, each.type, each.status)
+    korean = "" if each.name_ko == each.name_en else short(each.name_ko, 40)
+    name = short(each.name_en, 50)
+    return (short(each.bare_symbol, 20), name, korean, each.listed_on, each.currency, each.type, each.status)
 
 
-def _show(args: Namespace, added: AddedInstruments) -> int:
-    text = " ".join(args.text)
-    verdict, matches = _find(added, text, args.currency)
+def _show(args: Namespace, text: str, verdict: str, matches: Sequence[Instrument]) -> int:
     if verdict != "exact":
         names = ", ".join(each.bare_symbol for each in matches)
         advice = f"; it may be {names}" if names else "; look for it with `finclaw instruments search`"
         raise SessionError(f"{_quoted(text)} names no single instrument{escape_controls(advice)}")
-    lines = [*_lines(matches[0])]
-    print(json_line(dict(lines)) if args.json else "\n".join(table([(name, short(cell, 200)) for name, cell in lines])))
+    facts = dict(_facts(matches[0]))
+    print_result(args, facts, table([(name, short(cell, 200)) for name, cell in facts.items()]))
     return 0
 
 
-def _lines(each: Instrument) -> Iterator[tuple[str, str]]:
+def _facts(each: Instrument) -> Iterator[tuple[str, str]]:
     known = {
         "id": each.id,
         "symbol": each.symbol,
@@ -153,9 +138,7 @@ def _import(args: Namespace, added: AddedInstruments) -> int:
     found = read_csv(_read_file(args.file))
     count = added.add_imported(found)
     view = {"imported": len(found), "records": count, "file": str(added.imported)}
-    print(
-        json_line(view) if args.json else f"{plural(len(found), 'record')} imported; {added.imported} has {count} now"
-    )
+    print_result(args, view, [f"{plural(len(found), 'record')} imported; {added.imported} has {count} now"])
     return 0
 
 
@@ -163,12 +146,12 @@ def _refresh(args: Namespace, added: AddedInstruments) -> int:
     fetcher = open_fetchers()(FetchRules(allow=listing_hosts()))
     wanted = [args.only] if args.only else list(_LISTS)
     done = {name: _refresh_one(added, fetcher, _LISTS[name]) for name in wanted}
-    if args.json:
-        print(json_line(done))
-    else:
-        for name, told in done.items():
-            print(f"{name}: {told}" if isinstance(told, str) else f"{name}: {plural(told, 'record')} new or changed")
-    return 1 if any(isinstance(told, str) for told in done.values()) else 0
+    failed = {name: reason for name, reason in done.items() if isinstance(reason, str)}
+    changed = {
+        name: f"{plural(count, 'record')} new or changed" for name, count in done.items() if isinstance(count, int)
+    }
+    print_result(args, done, [f"{name}: {(failed | changed)[name]}" for name in done])
+    return int(bool(failed))
 
 
 def _refresh_one(added: AddedInstruments, fetcher: Fetcher, sources: Sequence[ListingSource]) -> int | str:

@@ -15,8 +15,8 @@ import msgspec
 
 from finclaw import __version__
 from finclaw.builtins.mcp.pins import Pin, Pins
-from finclaw.cli.arguments import add_actions, add_json_option, settings_from
-from finclaw.cli.formatting import json_line, table
+from finclaw.cli.arguments import add_json_option, settings_from, start_actions
+from finclaw.cli.formatting import print_result, table
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.config.words import did_you_mean
@@ -44,58 +44,38 @@ T = TypeVar("T")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_actions(
-        parser,
-        (
-            ("pins", "list the tools that MCP servers have offered, and which of them are approved", add_json_option),
-            ("approve", "approve what a server offers as a tool now", _approve_arguments),
-            ("serve", "offer our tools to another assistant, over standard input and output", _serve_arguments),
-        ),
-    )
-
-
-def _approve_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("server", metavar="SERVER", help="its name in the settings")
-    parser.add_argument("tool", metavar="TOOL", help="the tool's name on that server")
-    parser.add_argument("--digest", metavar="DIGEST", help="only if it is still this one, as `finclaw mcp pins` shows")
-
-
-def _serve_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+    add_action = start_actions(parser)
+    add_json_option(add_action("pins", "list the tools that MCP servers have offered, and which of them are approved"))
+    action = add_action("approve", "approve what a server offers as a tool now")
+    action.add_argument("server", metavar="SERVER", help="its name in the settings")
+    action.add_argument("tool", metavar="TOOL", help="the tool's name on that server")
+    action.add_argument("--digest", metavar="DIGEST", help="only if it is still this one, as `finclaw mcp pins` shows")
+    action = add_action("serve", "offer our tools to another assistant, over standard input and output")
+    action.add_argument(
         "--allow", action="append", default=[], metavar="NAME", help="offer this tool too; may be given several times"
     )
-    parser.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
+    action.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
 
 
 def run(args: Namespace) -> int:
-    match args.action:
-        case "pins":
-            return _pins(args)
-        case "approve":
-            return _approve(args)
-        case _:
-            return serve(args)
+    return {"pins": _pins, "approve": _approve, "serve": serve}[args.action](args)
 
 
 def _pins(args: Namespace) -> int:
     pins = _with_pins(settings_from(args), lambda each: each.every())
-    if args.json:
-        print(json_line({"pins": [_for_programs(pin) for pin in pins]}))
-    elif not pins:
-        print("No MCP server has offered a tool yet; start a gateway with some in the settings of the extension mcp.")
-    else:
+    lines = ["No MCP server has offered a tool yet; start a gateway with some in the settings of the extension mcp."]
+    if pins:
         rows = [(pin.server, _clean_line(pin.tool), pin.state, pin.offered[:12], pin.offered_at) for pin in pins]
-        print("\n".join(table([("SERVER", "TOOL", "STATE", "DIGEST", "SINCE"), *rows])))
-        for pin in pins:
-            print("\n".join(_difference(pin)))
+        lines = table([("SERVER", "TOOL", "STATE", "DIGEST", "SINCE"), *rows])
+        lines += (line for pin in pins for line in _difference(pin))
+    print_result(args, {"pins": [_for_programs(pin) for pin in pins]}, lines)
     return 0
 
 
 def _approve(args: Namespace) -> int:
     before = _with_pins(settings_from(args), lambda each: each.approve(args.server, args.tool, args.digest))
-    print(
-        "\n".join(_difference(before)) or f"It was approved already: {_clean_line(before.tool)} {before.offered[:12]}."
-    )
+    already = f"It was approved already: {_clean_line(before.tool)} {before.offered[:12]}."
+    print("\n".join(_difference(before)) or already)
     if not before.holds:
         print("It is approved now. A gateway that runs offers it within a few seconds.")
     elif before.state == "unread":
@@ -229,13 +209,15 @@ class ToolServer:
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
     async def _call(self, name: str, args: Mapping[str, Any]) -> tuple[str, bool]:
+        is_error = True
         try:
-            content, is_error = await self._run(name, args), False
+            content = await self._run(name, args)
+            is_error = False
         except (ToolError, ExtensionError) as error:  # the latter: it needs a gateway, and none is here
-            content, is_error = str(error), True
+            content = str(error)
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the server
             log.exception("tool %s failed", name)
-            content, is_error = f"{name} failed: {type(error).__name__}", True
+            content = f"{name} failed: {type(error).__name__}"
         return (await guard_off_loop(content, self._guard_of(name), is_error=is_error)).content, is_error
 
     def _guard_of(self, name: str) -> GuardOptions:

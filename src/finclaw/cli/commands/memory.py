@@ -10,8 +10,8 @@ import msgspec
 
 from finclaw.builtins.memory import name as EXTENSION
 from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore, OwnedNote
-from finclaw.cli.arguments import add_actions, add_json_option, settings_from
-from finclaw.cli.formatting import fit_line, json_line, local_time, plural, short, table, terminal_columns
+from finclaw.cli.arguments import add_json_option, add_output_options, settings_from, start_actions
+from finclaw.cli.formatting import fit_table, local_time, plural, print_result, short
 from finclaw.cli.write_file import write_file
 from finclaw.errors import ConfigError, SessionError
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
@@ -21,67 +21,46 @@ T = TypeVar("T")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_actions(
-        parser,
-        (
-            ("list", "list what people asked to be remembered", _list_arguments),
-            ("forget", "forget notes of a person, for good", _forget_arguments),
-            ("export", "write notes as JSON, such as for a person who asks what is known of them", _export_arguments),
-        ),
-    )
+    add_action = start_actions(parser)
+    action = add_action("list", "list what people asked to be remembered")
+    _add_user(action)
+    add_json_option(action)
+    action = add_action("forget", "forget notes of a person, for good")
+    action.add_argument("ids", nargs="*", metavar="ID", help="the notes' numbers")
+    action.add_argument("--all", action="store_true", help="every note of this person")
+    _add_user(action, required=True)
+    add_json_option(action)
+    action = add_action("export", "write notes as JSON, such as for a person who asks what is known of them")
+    _add_user(action)
+    add_output_options(action)
 
 
-def _user_option(parser: ArgumentParser, *, required: bool) -> None:
+def _add_user(parser: ArgumentParser, *, required: bool = False) -> None:
     parser.add_argument(
         "--user", required=required, metavar="USER", help="this person's, as `finclaw memory list` names them"
     )
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
-    _user_option(parser, required=False)
-    add_json_option(parser)
-
-
-def _forget_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID", help="the notes' numbers")
-    parser.add_argument("--all", action="store_true", help="every note of this person")
-    _user_option(parser, required=True)
-    add_json_option(parser)
-
-
-def _export_arguments(parser: ArgumentParser) -> None:
-    _user_option(parser, required=False)
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to (default: standard output)")
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
-    add_json_option(parser)
-
-
 def run(args: Namespace) -> int:
     directory = settings_from(args).state / EXTENSIONS
-    match args.action:
-        case "forget":
-            return _forget(args, directory)
-        case "export":
-            return _export(args, directory)
-        case _:
-            return _list(args, directory)
-
-
-def _list(args: Namespace, directory: Path) -> int:
+    if args.action == "forget":
+        return _forget(args, directory)
     found = _use_notes(directory, lambda notes: notes.everybodys(args.user), ())
+    return _export(args, found) if args.action == "export" else _list(args, found)
+
+
+def _list(args: Namespace, found: Sequence[OwnedNote]) -> int:
     if args.json:
         print(escape_json(_as_json(found).decode()))
     elif not found:
         print("nothing is remembered" if args.user is None else f"nothing is remembered of {args.user}")
     else:
-        head = ("USER", "ID", "SAVED", "NOTE")
-        rows = [(short(each.owner, 60), str(each.note.number), *_describe_note(each)) for each in found]
-        print("\n".join(fit_line(line, terminal_columns()) for line in table([head, *rows], right=(1,))))
+        rows = [("USER", "ID", "SAVED", "NOTE")]
+        for each in found:
+            note = each.note
+            rows.append((short(each.owner, 60), str(note.number), local_time(note.saved_at), short(note.text, 200)))
+        print("\n".join(fit_table(rows, right=(1,))))
     return 0
-
-
-def _describe_note(owned: OwnedNote) -> tuple[str, str]:
-    return local_time(owned.note.saved_at), short(owned.note.text, 200)
 
 
 def _forget(args: Namespace, directory: Path) -> int:
@@ -89,31 +68,30 @@ def _forget(args: Namespace, directory: Path) -> int:
     if bool(numbers) == args.all:
         raise ConfigError("say which notes to forget: their numbers, or --all")
 
-    async def forget(notes: NoteStore) -> list[int] | int:
-        if args.all:
-            return await notes.clear(args.user)
-        return [number for number in numbers if await notes.forget(args.user, number)]
+    async def forget_each(notes: NoteStore) -> set[int]:
+        return {number for number in numbers if await notes.forget(args.user, number)}
 
-    gone = _use_notes(directory, forget, [])
-    count = gone if isinstance(gone, int) else len(gone)
-    missing = [] if isinstance(gone, int) else sorted(set(numbers) - set(gone))
-    if args.json:
-        print(json_line({"user": args.user, "forgotten": count, "missing": missing}))
+    missing: list[int] = []
+    if args.all:
+        count = _use_notes(directory, lambda notes: notes.clear(args.user), 0)
     else:
-        print(f"{plural(count, 'note')} of {args.user} forgotten")
+        gone = _use_notes(directory, forget_each, set[int]())
+        missing = sorted(set(numbers) - gone)
+        count = len(gone)
+    view = {"user": args.user, "forgotten": count, "missing": missing}
+    print_result(args, view, [f"{plural(count, 'note')} of {args.user} forgotten"])
     if missing:
         raise SessionError(f"{args.user} has no note {', '.join(map(str, missing))}; see `finclaw memory list`")
     return 0
 
 
-def _export(args: Namespace, directory: Path) -> int:
-    found = _use_notes(directory, lambda notes: notes.everybodys(args.user), ())
+def _export(args: Namespace, found: Sequence[OwnedNote]) -> int:
     if args.output == "-":
         print(escape_json(_as_json(found).decode()))
         return 0
     write_file(Path(args.output), _as_json(found) + b"\n", force=args.force)
-    view = json_line({"notes": len(found), "file": args.output})
-    print(view if args.json else f"{plural(len(found), 'note')} written to {args.output}")
+    view = {"notes": len(found), "file": args.output}
+    print_result(args, view, [f"{plural(len(found), 'note')} written to {args.output}"])
     return 0
 
 

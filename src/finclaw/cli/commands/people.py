@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from finclaw.cli.arguments import add_actions, add_json_option, parse_text, settings_to_look
+from finclaw.cli.arguments import add_json_option, parse_text, settings_to_look, start_actions
 from finclaw.cli.attach import StateClient, attach
-from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
+from finclaw.cli.formatting import fit_table, print_result, short, table
 from finclaw.clock import SystemClock
 from finclaw.errors import ConfigError, SessionError
 from finclaw.finance.watchlist import MIGRATIONS, Watching, Watchlists
@@ -31,28 +31,22 @@ _FIELDS: Final = {
     "colors": ("COLORS", f"of charts: {' or '.join(COLORS)}"),
     "compliance": ("LEVEL", f"stricter rules about advice: {', '.join(COMPLIANCE)}"),
 }
+_HEAD: Final = ("PERSON", "NAME", "ROLES", "LANGUAGE", "TIME ZONE", "CURRENCY", "MARKET")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_actions(
-        parser,
-        (
-            ("list", "list everybody who has written, and those whom the settings name", add_json_option),
-            ("show", "show a person with all their identities", _show_arguments),
-            ("set", "say how a person likes to be answered; an empty value takes it back", _set_arguments),
-        ),
-    )
+    add_action = start_actions(parser)
+    add_json_option(add_action("list", "list everybody who has written, and those whom the settings name"))
+    _add_who(add_action("show", "show a person with all their identities"))
+    action = add_action("set", "say how a person likes to be answered; an empty value takes it back")
+    _add_who(action)
+    for name, (metavar, about) in _FIELDS.items():
+        action.add_argument(f"--{name}", type=parse_text, metavar=metavar, help=about)
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
+def _add_who(parser: ArgumentParser) -> None:
     parser.add_argument("who", type=parse_text, metavar="WHO", help="an id or name of the list, or as /whoami shows it")
     add_json_option(parser)
-
-
-def _set_arguments(parser: ArgumentParser) -> None:
-    _show_arguments(parser)
-    for name, (metavar, about) in _FIELDS.items():
-        parser.add_argument(f"--{name}", type=parse_text, metavar=metavar, help=about)
 
 
 def run(args: Namespace) -> int:
@@ -84,13 +78,10 @@ def _find(who: str, client: StateClient) -> PersonRecord:
 
 def _list(args: Namespace, client: StateClient) -> None:
     found = [] if client.is_empty else [*_all(client)]
-    if args.json:
-        print(json_line({"items": found}))
-    elif not found:
-        print("nobody is known yet; the owner is there after the first start")
-    else:
-        head = ("PERSON", "NAME", "ROLES", "LANGUAGE", "TIME ZONE", "CURRENCY", "MARKET")
-        print("\n".join(fit_line(line, terminal_columns()) for line in table([head, *map(_row, found)])))
+    lines = ["nobody is known yet; the owner is there after the first start"]
+    if found:
+        lines = fit_table([_HEAD, *map(_row, found)])
+    print_result(args, {"items": found}, lines)
 
 
 def _all(client: StateClient) -> Iterator[PersonRecord]:
@@ -108,11 +99,9 @@ def _row(record: PersonRecord) -> tuple[str, ...]:
 
 def _print_one(record: PersonRecord, args: Namespace, state: Path) -> None:
     watching = _read_watchlist(state / EXTENSIONS, record.person)
-    if args.json:
-        print(json_line({**msgspec.to_builtins(record), "watching": watching}))
-        return
-    lines = [*_lines(record.person), ("roles", ", ".join(record.roles) or "none"), *_contact_lines(record.contact)]
-    print("\n".join(table([*lines, ("watching", short(", ".join(watching), 500) or "nothing")])))
+    rows = [*_lines(record.person), ("roles", ", ".join(record.roles) or "none"), *_contact_lines(record.contact)]
+    rows.append(("watching", short(", ".join(watching), 500) or "nothing"))
+    print_result(args, {**msgspec.to_builtins(record), "watching": watching}, table(rows))
 
 
 def _read_watchlist(directory: Path, person: Person) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from typing import Final
 
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.attach import LONG, StateClient, attach
-from finclaw.cli.formatting import json_line
-from finclaw.errors import ConfigError
+from finclaw.cli.commands.forget import ask_to_go_on, needs_confirmation
+from finclaw.cli.formatting import plural, print_result
 from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.web.sessions_view import PruneBody, PrunedView
 
@@ -38,22 +38,21 @@ def run(args: Namespace) -> int:
     settings = settings_to_look(args)
     asked = args.older_than or settings.storage.retention_days
     days = max(asked, DEDUPE_DAYS)
-    asks = not (args.yes or args.dry_run)
-    if asks and (args.json or not _at_terminal()):
-        raise ConfigError("prune removes for good; say --yes, or look first with --dry-run")
+    asks = needs_confirmation(args, "prune removes for good; say --yes, or look first with --dry-run")
     if days > asked:
         print(
             f"finclaw: the last {DEDUPE_DAYS} days are always kept, so that a message which arrives twice is known",
             file=sys.stderr,
         )
     with attach(settings) as client:
-        if asks:
-            expected = _prune(client, days, dry_run=True)
-            if (expected.messages or expected.sessions) and not _confirm(expected, days):
-                print("nothing was removed")
-                return 1
+        if asks and not _confirm(_prune(client, days, dry_run=True), days):
+            print("nothing was removed")
+            return 1
         pruned = _prune(client, days, dry_run=args.dry_run)
-    _report(pruned, args)
+    lines = [f"nothing is older than {pruned.older_than_days} days"]
+    if pruned.messages or pruned.sessions:
+        lines = [f"{_amount(pruned)} {'would be' if args.dry_run else 'were'} removed"]
+    print_result(args, pruned, lines)
     return 0
 
 
@@ -61,28 +60,12 @@ def _prune(client: StateClient, days: int, *, dry_run: bool) -> PrunedView:
     return client.call("POST", "/api/v1/prune", PrunedView, PruneBody(days, dry_run), timeout=LONG)
 
 
-def _at_terminal() -> bool:
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))  # pyright: ignore
-
-
 def _confirm(expected: PrunedView, days: int) -> bool:
+    if not (expected.messages or expected.sessions):
+        return True
     print(f"{_amount(expected)} not used for {days} days will be removed for good.")
-    try:
-        answer = input("Go on? [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes", "예", "네")
+    return ask_to_go_on()
 
 
 def _amount(pruned: PrunedView) -> str:
-    messages = f"{pruned.messages:,} message{'' if pruned.messages == 1 else 's'} with their answers"
-    return f"{messages} and {pruned.sessions:,} session{'' if pruned.sessions == 1 else 's'}"
-
-
-def _report(pruned: PrunedView, args: Namespace) -> None:
-    if args.json:
-        print(json_line(pruned))
-    elif not (pruned.messages or pruned.sessions):
-        print(f"nothing is older than {pruned.older_than_days} days")
-    else:
-        print(f"{_amount(pruned)} {'would be' if args.dry_run else 'were'} removed")
+    return f"{plural(pruned.messages, 'message', ',')} with their answers and {plural(pruned.sessions, 'session', ',')}"

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -19,12 +18,13 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-import msgspec
 
 from finclaw.builtins.mcp import pins
 from finclaw.builtins.memory import notes
 from finclaw.cli.archive import BadArchive, Manifest, open_archive, sync_directory
 from finclaw.cli.arguments import add_json_option, add_state_options
+from finclaw.cli.commands.forget import ask_to_go_on, needs_confirmation
+from finclaw.cli.formatting import print_result
 from finclaw.config.load import state_directory
 from finclaw.errors import ConfigError, StateBusy
 from finclaw.finance import watchlist
@@ -92,30 +92,21 @@ def run(args: Namespace) -> int:
 
 
 def _ask_for_confirmation(args: Namespace, state: Path) -> None:
-    if args.yes or not (state / DATABASE).exists():
-        return
-    if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError(f"{state} holds a state already, which would be put aside; say --yes")
-    print(f"{state} holds a state already. It will be kept beside the restored one.")
-    try:
-        answer = input("Go on? [y/N] ").strip().lower()
-    except EOFError:
-        answer = ""
-    if answer not in ("y", "yes", "예", "네"):
-        raise ConfigError("nothing was changed")
+    refusal = f"{state} holds a state already, which would be put aside; say --yes"
+    if (state / DATABASE).exists() and needs_confirmation(args, refusal):
+        print(f"{state} holds a state already. It will be kept beside the restored one.")
+        if not ask_to_go_on():
+            raise ConfigError("nothing was changed")
 
 
 def check_databases(fresh: Path, manifest: Manifest) -> None:
     """The databases themselves, and not what the manifest says about them."""
     for path in (fresh / DATABASE, *sorted((fresh / "extensions").glob("*.db"))):
         try:
-            db = _open_unchanged(path)
-            try:
+            with closing(_open_unchanged(path)) as db:
                 migrations = MIGRATIONS if path == fresh / DATABASE else EXTENSIONS.get(path.stem)
                 _check_schema(db, str(path.relative_to(fresh)), migrations, manifest)
                 check(db, path)
-            finally:
-                db.close()
         except apsw.Error as error:
             raise BadArchive(f"{path.name} in it is damaged ({error}); nothing was changed") from error
 
@@ -162,12 +153,10 @@ def _open_unchanged(path: Path) -> apsw.Connection:
 
 def _check_blobs(fresh: Path, manifest: Manifest) -> None:
     """Every file that the database refers to, under its own digest."""
-    db = _open_unchanged(fresh / DATABASE)
-    try:
-        has_blobs = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'blob'").fetchone() is not None
-        names = {str(name) for (name,) in db.execute("SELECT sha256 FROM blob")} if has_blobs else set[str]()
-    finally:
-        db.close()
+    with closing(_open_unchanged(fresh / DATABASE)) as db:
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'blob'").fetchone() is None:
+            return
+        names = {str(name) for (name,) in db.execute("SELECT sha256 FROM blob")}
     for name in names:
         entry = manifest.files.get(f"{BLOBS}/{name}")
         if entry is None or entry.sha256 != name:
@@ -231,14 +220,14 @@ def _explain_error(state: Path, error: OSError) -> ConfigError:
 
 
 def _report(args: Namespace, state: Path, old: Path | None, manifest: Manifest, token: str) -> None:
-    if args.json:
-        report = {"state": str(state), "old": None if old is None else str(old), "created_at": manifest.created_at}
-        report |= {"token": token} if token else {}
-        print(msgspec.json.encode(report).decode())
-        return
-    print(f"{state} is as it was at {manifest.created_at:%Y-%m-%d %H:%M:%S} UTC ({len(manifest.files)} files)")
+    report: dict[str, object] = {"state": str(state), "old": old and str(old), "created_at": manifest.created_at}
+    lines = [f"{state} is as it was at {manifest.created_at:%Y-%m-%d %H:%M:%S} UTC ({len(manifest.files)} files)"]
     if old is not None:
-        print(f"the state before is kept in {old}; remove it when you do not need it any more")
+        lines.append(f"the state before is kept in {old}; remove it when you do not need it any more")
     if token:
-        print(token)
-    print("start the gateway: it answers the messages that were unanswered then; what was done since is not in it")
+        report["token"] = token
+        lines.append(token)
+    lines.append(
+        "start the gateway: it answers the messages that were unanswered then; what was done since is not in it"
+    )
+    print_result(args, report, lines)

@@ -6,7 +6,7 @@ import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from urllib.parse import quote, urlencode
@@ -14,17 +14,17 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from finclaw.cli.arguments import (
-    Action,
-    add_actions,
     add_erasure_options,
     add_json_option,
+    add_output_options,
     parse_count,
     parse_text,
     settings_to_look,
+    start_actions,
 )
 from finclaw.cli.attach import LONG, StateClient, attach, session_path
 from finclaw.cli.commands.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
-from finclaw.cli.formatting import clean, one_line, wrap
+from finclaw.cli.formatting import clean, json_line, local_time, one_line, plural, print_result, table, wrap
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
@@ -42,80 +42,50 @@ Handler = Callable[[StateClient, Settings, Namespace], int]
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_actions(parser, _ARGUMENTS)
+    add_action = start_actions(parser)
+    action = add_action("list", "list sessions, the most recently used first")
+    action.add_argument("--containing", type=parse_text, default="", metavar="TEXT", help="only keys with this in them")
+    _add_page_options(action, "place, which the page before printed")
+    action = add_action("show", "print a conversation, the newest message last")
+    _add_key(action)
+    _add_page_options(action, "message's id; without it the latest are shown")
+    action = add_action("export", "write a conversation to a file")
+    _add_key(action)
+    add_output_options(action)
+    action = add_action("import", "make a session from such a file")
+    action.add_argument("file", metavar="FILE", help="what `finclaw sessions export` wrote; - reads standard input")
+    action.add_argument(
+        "--as", type=parse_text, dest="key", metavar="KEY", help="the new session (default: the one it was)"
+    )
+    add_json_option(action)
+    action = add_action("fork", "copy a conversation into a new session")
+    _add_key(action)
+    action.add_argument(
+        "into", type=parse_text, metavar="NEWKEY", help="the new session: a name for --session, or a whole key"
+    )
+    add_json_option(action)
+    action = add_action("reset", "start a conversation anew, as /reset does; its records stay")
+    _add_key(action)
+    add_json_option(action)
+    action = add_action("delete", "erase a conversation with its turns, traces and answers, for good")
+    _add_key(action)
+    add_erasure_options(action)
+    action = add_action("repair", "repair broken conversations, and say what was wrong")
+    action.add_argument("key", type=parse_text, metavar="KEY", nargs="?", help="the session (default: all of them)")
+    action.add_argument("--dry-run", action="store_true", help="only show what is broken")
+    add_json_option(action)
 
 
-def _key_argument(parser: ArgumentParser) -> None:
+def _add_key(parser: ArgumentParser) -> None:
     parser.add_argument(
         "key", type=parse_text, metavar="KEY", help="the session: its key, or the name you gave to --session"
     )
 
 
-def _page_options(parser: ArgumentParser, what: str) -> None:
+def _add_page_options(parser: ArgumentParser, what: str) -> None:
     parser.add_argument("--limit", type=parse_count, default=50, metavar="N", help="at most this many (default 50)")
     parser.add_argument("--after", type=parse_text, metavar="PLACE", help=f"continue after this {what}")
     add_json_option(parser)
-
-
-def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--containing", type=parse_text, default="", metavar="TEXT", help="only keys with this in them")
-    _page_options(parser, "place, which the page before printed")
-
-
-def _show_arguments(parser: ArgumentParser) -> None:
-    _key_argument(parser)
-    _page_options(parser, "message's id; without it the latest are shown")
-
-
-def _export_arguments(parser: ArgumentParser) -> None:
-    _key_argument(parser)
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to (default: standard output)")
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
-    add_json_option(parser)
-
-
-def _import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="what `finclaw sessions export` wrote; - reads standard input")
-    parser.add_argument(
-        "--as", type=parse_text, dest="key", metavar="KEY", help="the new session (default: the one it was)"
-    )
-    add_json_option(parser)
-
-
-def _fork_arguments(parser: ArgumentParser) -> None:
-    _key_argument(parser)
-    parser.add_argument(
-        "into", type=parse_text, metavar="NEWKEY", help="the new session: a name for --session, or a whole key"
-    )
-    add_json_option(parser)
-
-
-def _reset_arguments(parser: ArgumentParser) -> None:
-    _key_argument(parser)
-    add_json_option(parser)
-
-
-def _delete_arguments(parser: ArgumentParser) -> None:
-    _key_argument(parser)
-    add_erasure_options(parser)
-
-
-def _repair_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("key", type=parse_text, metavar="KEY", nargs="?", help="the session (default: all of them)")
-    parser.add_argument("--dry-run", action="store_true", help="only show what is broken")
-    add_json_option(parser)
-
-
-_ARGUMENTS: tuple[Action, ...] = (
-    ("list", "list sessions, the most recently used first", _list_arguments),
-    ("show", "print a conversation, the newest message last", _show_arguments),
-    ("export", "write a conversation to a file", _export_arguments),
-    ("import", "make a session from such a file", _import_arguments),
-    ("fork", "copy a conversation into a new session", _fork_arguments),
-    ("reset", "start a conversation anew, as /reset does; its records stay", _reset_arguments),
-    ("delete", "erase a conversation with its turns, traces and answers, for good", _delete_arguments),
-    ("repair", "repair broken conversations, and say what was wrong", _repair_arguments),
-)
 
 
 def run(args: Namespace) -> int:
@@ -128,15 +98,17 @@ def run(args: Namespace) -> int:
 
 def _list(client: StateClient, _: Settings, args: Namespace) -> int:
     page = _list_page(client, args.limit, args.after, args.containing)
-    if args.json:
-        _print_json(page)
-    elif page.items:
-        print(table(page.items))
-        if page.after is not None:
-            print(f"there are more: --after {page.after}")
-    else:
-        print("there are no more sessions" if args.after else "there are no sessions")
+    print_result(args, page, _page_lines(page, args))
     return 0
+
+
+def _page_lines(page: SessionPage, args: Namespace) -> Iterator[str]:
+    if not page.items:
+        yield "there are no more sessions" if args.after else "there are no sessions"
+        return
+    yield from _session_table(page.items)
+    if page.after is not None:
+        yield f"there are more: --after {page.after}"
 
 
 def _show(client: StateClient, settings: Settings, args: Namespace) -> int:
@@ -146,45 +118,40 @@ def _show(client: StateClient, settings: Settings, args: Namespace) -> int:
     shown = [as_seen(each) for each in messages[first : first + args.limit]]
     more = shown[-1].id if shown and first + args.limit < len(messages) else None
     if args.json:
-        _print_json(MessagesView(key, shown, more))
+        print(json_line(MessagesView(key, shown, more)))
         return 0
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    print(f"{key}  ({_count_messages(len(messages))})")
+    print(f"{key}  ({plural(len(messages), 'message')})")
     if shown:
         print(f"\n{conversation(shown, columns)}")
     if len(shown) < len(messages):
-        print(f"\n{len(shown)} of {len(messages)} messages; --limit N shows more" + _go_on(more))
+        next_page = "" if more is None else f", --after {more} the next"
+        print(f"\n{len(shown)} of {len(messages)} messages; --limit N shows more{next_page}")
     return 0
 
 
 def _first(messages: Sequence[Message], after: str | None, limit: int) -> int:
     if after is None:
         return max(0, len(messages) - limit)
-    place = next((place for place, each in enumerate(messages, start=1) if each.id == after), None)
-    if place is None:
-        raise SessionError("--after names no message of this session; `--json` shows their ids")
-    return place
-
-
-def _go_on(more: str | None) -> str:
-    return "" if more is None else f", --after {more} the next"
+    for number, message in enumerate(messages, start=1):
+        if message.id == after:
+            return number
+    raise SessionError("--after names no message of this session; `--json` shows their ids")
 
 
 def _export(client: StateClient, settings: Settings, args: Namespace) -> int:
     key = find_key(client, settings, args.key, guess=True)
-    content = hide_known_secrets(client.fetch("GET", f"{session_path(key)}/export").decode()).encode()
+    content = hide_known_secrets(client.fetch("GET", f"{session_path(key)}/export").decode())
     if args.output == "-":
+        if sys.stdout.isatty():  # somebody's text must not move the cursor or turn the direction
+            content = escape_json(content)
         sys.stdout.flush()
-        # The same JSON, but for a screen: what somebody wrote must not move the cursor or turn the direction.
-        shown = escape_json(content.decode()).encode() if sys.stdout.isatty() else content
-        sys.stdout.buffer.write(shown)
+        sys.stdout.buffer.write(content.encode())
         return 0
-    write_file(Path(args.output), content, force=args.force)
-    count = content.count(b"\n") - 1
-    if args.json:
-        _print_json({"session": key, "messages": count, "file": fix_surrogates(args.output)})
-    else:
-        print(f"{args.output}: {_count_messages(count)} of {key}")
+    write_file(Path(args.output), content.encode(), force=args.force)
+    count = content.count("\n") - 1
+    view = {"session": key, "messages": count, "file": fix_surrogates(args.output)}
+    print_result(args, view, [f"{args.output}: {plural(count, 'message')} of {key}"])
     return 0
 
 
@@ -212,25 +179,35 @@ def _read(name: str) -> bytes:
 
 
 def _fork(client: StateClient, settings: Settings, args: Namespace) -> int:
-    key, into = find_key(client, settings, args.key, guess=True), new_key(settings, args.into)
+    key = find_key(client, settings, args.key, guess=True)
+    into = new_key(settings, args.into)
     # The gateway copies what it keeps: an export would be redacted.
     copy = client.call("POST", f"{session_path(key)}/fork", SessionView, ForkBody(into), timeout=LONG)
     return _report_session(args, into, copy.messages, f"copied from {key}")
 
 
+def _report_session(args: Namespace, key: str, count: int, how: str) -> int:
+    lines = [f"{key}: {plural(count, 'message')} {how}"]
+    if name := name_of(key):
+        lines.append(f"go on with:  finclaw chat --session {shlex.quote(name)}")
+    print_result(args, SessionView(key, count), lines)
+    return 0
+
+
 def _reset(client: StateClient, settings: Settings, args: Namespace) -> int:
     key = find_key(client, settings, args.key)
     view = client.call("POST", f"{session_path(key)}/reset", SessionView)
-    if args.json:
-        _print_json(view)
-    else:
-        print(f"{key} starts anew; what was asked and answered before stays on record until `finclaw prune` removes it")
-        print(f"erase it now:  finclaw sessions delete {shlex.quote(name_of(key) or key)}")
+    lines = (
+        f"{key} starts anew; what was asked and answered before stays on record until `finclaw prune` removes it",
+        f"erase it now:  finclaw sessions delete {shlex.quote(name_of(key) or key)}",
+    )
+    print_result(args, view, lines)
     return 0
 
 
 def _delete(client: StateClient, settings: Settings, args: Namespace) -> int:
-    asks, key = needs_confirmation(args), find_key(client, settings, args.key)
+    asks = needs_confirmation(args)
+    key = find_key(client, settings, args.key)
     if asks and not confirm(_erase(client, key, dry_run=True)):
         print("nothing was erased")
         return 1
@@ -247,37 +224,17 @@ def _erase(client: StateClient, key: str, *, dry_run: bool) -> Erased:
 
 
 def _repair(client: StateClient, settings: Settings, args: Namespace) -> int:
-    one = args.key is not None
-    keys = [find_key(client, settings, args.key)] if one else [each.key for each in all_sessions(client)]
+    keys = [each.key for each in all_sessions(client)] if args.key is None else [find_key(client, settings, args.key)]
     body = RepairBody(args.dry_run)
     reports = [client.call("POST", f"{session_path(key)}/repair", RepairView, body) for key in keys]
     broken = [report for report in reports if report.findings]
-    if args.json:
-        _print_json({"checked": len(reports), "broken": broken})
-        return 0
-    for report in broken:
-        print("\n".join(findings(report.session, report.findings)))
-    did = "would be repaired" if args.dry_run else "repaired"
-    print(f"{len(reports)} checked, {len(broken)} {did}" if broken else f"{len(reports)} checked, all whole")
+    lines = [line for report in broken for line in findings(report.session, report.findings)]
+    if broken:
+        lines.append(f"{len(reports)} checked, {len(broken)} {'would be repaired' if args.dry_run else 'repaired'}")
+    else:
+        lines.append(f"{len(reports)} checked, all whole")
+    print_result(args, {"checked": len(reports), "broken": broken}, lines)
     return 0
-
-
-def _report_session(args: Namespace, key: str, count: int, how: str) -> int:
-    if args.json:
-        _print_json(SessionView(key, count))
-        return 0
-    print(f"{key}: {_count_messages(count)} {how}")
-    if name := name_of(key):
-        print(f"go on with:  finclaw chat --session {shlex.quote(name)}")
-    return 0
-
-
-def _count_messages(number: int) -> str:
-    return f"{number} message{'' if number == 1 else 's'}"
-
-
-def _print_json(value: object) -> None:
-    print(escape_json(hide_known_secrets(msgspec.json.encode(value).decode())))
 
 
 _ACTIONS: dict[str, Handler] = {
@@ -298,7 +255,7 @@ _SHOWN = 5
 
 
 def all_sessions(client: StateClient, containing: str = "") -> Iterator[SessionRecord]:
-    page = _list_page(client, 500, None, containing)
+    page = _list_page(client, 500, containing=containing)
     yield from page.items
     while page.after is not None:
         page = _list_page(client, 500, page.after, containing)
@@ -324,21 +281,18 @@ def new_key(settings: Settings, given: str) -> str:
 
 def find_key(client: StateClient, settings: Settings, given: str, *, guess: bool = False) -> str:
     """The one session that is meant. `guess` lets a part stand for it, which is for looking and never for changing."""
-    for key in dict.fromkeys((given, _own_key(settings, given))):
-        if key and any(each.key == key for each in all_sessions(client, key)):
+    keys = [given]
+    with suppress(ConfigError):
+        keys.append(new_key(settings, given))
+    for key in filter(None, keys):
+        if any(each.key == key for each in all_sessions(client, key)):
             return key
-    part = quote(given, safe=":%+") if given else ""
-    near = [each.key for each in _list_page(client, _SHOWN + 1, containing=part).items] if part else []
+    near: list[str] = []
+    if given:
+        near = [each.key for each in _list_page(client, _SHOWN + 1, containing=quote(given, safe=":%+")).items]
     if guess and len(near) == 1:
         return near[0]
     raise SessionError(_explain_unknown(client, given, near))
-
-
-def _own_key(settings: Settings, given: str) -> str:
-    try:
-        return new_key(settings, given)
-    except ConfigError:
-        return ""
 
 
 def _explain_unknown(client: StateClient, given: str, near: list[str]) -> str:
@@ -347,16 +301,12 @@ def _explain_unknown(client: StateClient, given: str, near: list[str]) -> str:
         more = ", …" if len(near) > _SHOWN else ""
         which = "it is part of" if len(near) == 1 else "it is part of several:"
         return f"there is no session {shown!r}; {which} {', '.join(near[:_SHOWN])}{more}; give the whole key"
-    close = _suggest_keys(client, given)
-    hint = f"did you mean {close}?" if close else "`finclaw sessions list` shows them all"
-    return f"there is no session {shown!r}; {hint}"
-
-
-def _suggest_keys(client: StateClient, given: str) -> str:
     recent = [each.key for each in _list_page(client, 500).items]
-    names = {name: name for key in recent if (name := name_of(key))} | {key: key for key in recent}
-    found = difflib.get_close_matches(given, names, n=3, cutoff=0.6)
-    return " or ".join(one_line(each, 120) for each in found)
+    names = [name for key in recent if (name := name_of(key))]
+    close = difflib.get_close_matches(given, dict.fromkeys((*names, *recent)), n=3, cutoff=0.6)
+    if close:
+        return f"there is no session {shown!r}; did you mean {' or '.join(one_line(each, 120) for each in close)}?"
+    return f"there is no session {shown!r}; `finclaw sessions list` shows them all"
 
 
 # ── the text form of sessions and conversations, without secrets: `--json` and `export` have all ────────────────
@@ -366,16 +316,14 @@ _LONGEST = 1_000
 """Characters of a tool's result that are worth a screen; `--json` and `export` have them all."""
 
 
-def table(sessions: Sequence[SessionRecord]) -> str:
+def _session_table(sessions: Sequence[SessionRecord]) -> list[str]:
     """A name, which `--session` takes, stands last: how wide it is on the screen does not matter there."""
-    keys = [one_line(each.key, 4_000) for each in sessions]
-    room = max(len("SESSION"), *map(len, keys))
-    lines = [f"{'SESSION':<{room}}  MESSAGES  TURNS  LAST USED         NAME"]
-    for key, each in zip(keys, sessions, strict=True):
-        used = f"{_time(each.updated_at):%Y-%m-%d %H:%M}"
-        line = f"{key:<{room}}  {each.messages:>8}  {each.turns:>5}  {used}  {one_line(name_of(each.key))}"
-        lines.append(line.rstrip())
-    return "\n".join(lines)
+    rows = [("SESSION", "MESSAGES", "TURNS", "LAST USED", "NAME")]
+    for each in sessions:
+        key = one_line(each.key, 4_000)
+        used = f"{each.updated_at.astimezone():%Y-%m-%d %H:%M}"
+        rows.append((key, str(each.messages), str(each.turns), used, one_line(name_of(each.key))))
+    return table(rows, right=(1, 2))
 
 
 def conversation(messages: Sequence[Message], columns: int) -> str:
@@ -386,7 +334,7 @@ def conversation(messages: Sequence[Message], columns: int) -> str:
 def _message(message: Message, columns: int) -> str:
     body = "\n".join(_block(block) for block in message.blocks)
     text = wrap(body, max(20, columns - 2)) if columns else body
-    return f"{_time(message.created_at):%Y-%m-%d %H:%M:%S}  {_who(message)}\n{indent(text, '  ')}"
+    return f"{local_time(message.created_at)}  {_who(message)}\n{indent(text, '  ')}"
 
 
 def _who(message: Message) -> str:
@@ -394,7 +342,7 @@ def _who(message: Message) -> str:
     if message.role == "user" and source:
         return f"user ({source})"
     if message.source.kind not in (message.role, "assistant", "tool"):
-        return f"{message.role} (by {message.source.kind}{f' {source}' if source else ''})"
+        return f"{message.role} (by {f'{message.source.kind} {source}'.rstrip()})"
     return message.role
 
 
@@ -403,9 +351,11 @@ def _block(block: Block) -> str:
         case Text(text):
             return clean(redact_for_display(text))
         case Image(media_type, data, blob):
-            return f"(image) {one_line(media_type, 100)}, {blob[:12] if blob else f'{len(data):,} bytes'}"
-        case Thinking(text, redacted=redacted):
-            return "(thinking, not shown)" if redacted else f"(thinking) {clean(redact_for_display(text))}"
+            return f"(image) {one_line(media_type, 100)}, {blob[:12] or f'{len(data):,} bytes'}"
+        case Thinking(redacted=True):
+            return "(thinking, not shown)"
+        case Thinking(text):
+            return f"(thinking) {clean(redact_for_display(text))}"
         case ToolCall(_, name, args, bad_args):
             given = msgspec.json.encode(args).decode() if bad_args is None else bad_args
             return f"→ {one_line(name, 100)} {_short(given)}"
@@ -428,13 +378,9 @@ def findings(key: str, found: Sequence[IntegrityFinding]) -> Iterator[str]:
         yield f"  {each.kind}: {one_line(each.text, 500)}{which}"
 
 
-def _time(moment: datetime) -> datetime:
-    """In the zone of whoever looks."""
-    return moment.astimezone()
-
-
 def name_of(key: str) -> str:
     """What to give to `--session` for it; empty for a session that only its own channel reaches."""
     place = place_of(key)
-    ours = place is not None and (place.channel, place.account, place.peer) == (CHANNEL, OWNER.name, OWNER.name)
-    return place.conversation if ours and place is not None else ""
+    if place is None or (place.channel, place.account, place.peer) != (CHANNEL, OWNER.name, OWNER.name):
+        return ""
+    return place.conversation

@@ -13,8 +13,8 @@ from finclaw.builtins.skills.folder import CODE_FILE, SKILL_FILE, read_folder
 from finclaw.builtins.skills.front_matter import read_skill
 from finclaw.builtins.skills.record import RECORD
 from finclaw.builtins.skills.skill import BadSkill
-from finclaw.cli.arguments import add_actions, add_json_option, settings_from
-from finclaw.cli.formatting import fit_line, json_line, plural, short, table, terminal_columns
+from finclaw.cli.arguments import add_json_option, settings_from, start_actions
+from finclaw.cli.formatting import fit_table, plural, print_result, short, yes_or_no
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 
@@ -40,26 +40,16 @@ class SkillView(Struct, frozen=True, kw_only=True):
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_actions(
-        parser,
-        (
-            ("list", "list the skills: what each is about, its hash, and whether it is used", add_json_option),
-            ("add", "copy a skill's folder into the gateway's own, and show what is in it", _add_arguments),
-            ("remove", "remove a skill", _remove_arguments),
-        ),
-    )
-
-
-def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md; it is copied")
-    parser.add_argument("--force", action="store_true", help="replace the skill of that name")
-    add_json_option(parser)
-
-
-def _remove_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the skill, as `finclaw skills list` has it")
-    parser.add_argument("--force", action="store_true", help="also one that was put there by hand")
-    add_json_option(parser)
+    add_action = start_actions(parser)
+    add_json_option(add_action("list", "list the skills: what each is about, its hash, and whether it is used"))
+    action = add_action("add", "copy a skill's folder into the gateway's own, and show what is in it")
+    action.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md; it is copied")
+    action.add_argument("--force", action="store_true", help="replace the skill of that name")
+    add_json_option(action)
+    action = add_action("remove", "remove a skill")
+    action.add_argument("name", metavar="NAME", help="the skill, as `finclaw skills list` has it")
+    action.add_argument("--force", action="store_true", help="also one that was put there by hand")
+    add_json_option(action)
 
 
 def run(args: Namespace) -> int:
@@ -68,13 +58,13 @@ def run(args: Namespace) -> int:
     directory = Path(str((given or {}).get("directory") or settings.state / "skills")).expanduser().absolute()
     match args.action:
         case "add":
-            return _add(args, directory, given)
+            _add(args, directory, given)
         case "remove":
             remove(args.name, directory, force=args.force)
-            _print(args, {"removed": args.name}, [f"{args.name} is removed"])
+            print_result(args, {"removed": args.name}, [f"{args.name} is removed"])
         case _:
             views = list(_views(directory, given))
-            _print(args, {"directory": str(directory), "skills": views}, list(_lines(views, directory)))
+            print_result(args, {"directory": str(directory), "skills": views}, _lines(views, directory))
     return 0
 
 
@@ -84,7 +74,7 @@ def _extension_settings(settings: Settings) -> Mapping[str, Any] | None:
     return next((each.settings for each in refs if each.use in _NAMES), None)
 
 
-def _add(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> int:
+def _add(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> None:
     added = add(args.path.expanduser(), directory, SystemClock().now(), force=args.force)
     view = _view(directory / added.skill.name, given)
     files = {name: len(content) for name, content in sorted(added.contents.files.items())}
@@ -99,15 +89,13 @@ def _add(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> i
         lines.append(f"to use it, list in agent.extensions: {{use: skills, settings: {{directory: {directory}}}}}")
     elif not view.enabled:
         lines.append("the settings leave it out; add it to `enabled` of the extension `skills`")
-    _print(args, {"skill": view, "files": files, "replaced": added.replaced}, lines)
-    return 0
+    print_result(args, {"skill": view, "files": files, "replaced": added.replaced}, lines)
 
 
 def _views(directory: Path, given: Mapping[str, Any] | None) -> Iterator[SkillView]:
-    found = sorted(directory.iterdir()) if directory.is_dir() else []
-    for path in found:
-        if path.name.startswith("."):
-            continue
+    if not directory.is_dir():
+        return
+    for path in sorted(each for each in directory.iterdir() if not each.name.startswith(".")):
         if path.is_dir():
             yield _view(path, given)
         elif path.suffix == ".md" and path.is_file() and not path.is_symlink():
@@ -142,15 +130,14 @@ def _lines(views: list[SkillView], directory: Path) -> Iterator[str]:
     if not views:
         yield f"there are no skills in {directory}; add one with: finclaw skills add PATH"
         return
-    columns = terminal_columns()
     if good := [each for each in views if not each.problem]:
-        yield from (fit_line(line, columns) for line in table([_HEAD, *map(_row, good)]))
+        yield from fit_table([_HEAD, *map(_row, good)])
     for each in views:
         if each.withheld:
-            name = short(each.name, 50)
             yield (
-                f"{name} is not given: its SKILL.md was changed since it was added. Read it; then `finclaw skills add "
-                f"PATH --force` adds it anew, or remove {directory / each.name / RECORD} if the change is your own"
+                f"{short(each.name, 50)} is not given: its SKILL.md was changed since it was added. Read it; then "
+                f"`finclaw skills add PATH --force` adds it anew, or remove {directory / each.name / RECORD} if the "
+                "change is your own"
             )
     if bad := [each for each in views if each.problem]:
         yield f"{plural(len(bad), 'folder')} cannot be used:"
@@ -159,15 +146,13 @@ def _lines(views: list[SkillView], directory: Path) -> Iterator[str]:
 
 def _row(view: SkillView) -> tuple[str, ...]:
     source = short(view.source, 40) or "by hand"
+    if view.changed:
+        source += " (changed since)"
     return (
         short(view.name, 50),
         view.sha256[:12] or "-",
-        "yes" if view.enabled and not view.withheld else "no",
-        "yes" if view.code else "no",
-        f"{source} (changed since)" if view.changed else source,
+        yes_or_no(view.enabled and not view.withheld),
+        yes_or_no(view.code),
+        source,
         short(view.description, 80),
     )
-
-
-def _print(args: Namespace, view: object, lines: list[str]) -> None:
-    print(json_line(view) if args.json else "\n".join(lines))

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import usage_of
 from finclaw.agent.model.answer_message import stop_of
@@ -24,6 +25,7 @@ from finclaw.cli.formatting import (
     milliseconds,
     money,
     plural,
+    print_result,
     short,
     terminal_columns,
     tokens,
@@ -38,8 +40,6 @@ from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus, as_seen
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
-from finclaw.redaction import hide_known_secrets
-from finclaw.text import escape_json
 from finclaw.web.approvals_view import ApprovalsView
 from finclaw.web.view import TurnsView
 
@@ -50,10 +50,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     trace = trace_of(*find_turn_and_approvals(settings_to_look(args), args.turn))
-    if args.json:
-        print(escape_json(hide_known_secrets(msgspec.json.encode(trace).decode())))
-    else:
-        print("\n".join(fit_line(line, terminal_columns()) for line in tree_lines(trace)))
+    print_result(args, trace, (fit_line(line, terminal_columns()) for line in tree_lines(trace)))
     return 0
 
 
@@ -99,10 +96,7 @@ def condensed_steps(story: TurnTrace) -> int:
 
 
 class TracedChange(Struct, frozen=True, kw_only=True):
-    """A change of an approval.
-
-    `at` is None where the record does not say when; `by` is a person, or the turn that ran it.
-    """
+    """A change of an approval. `at` is None where the record does not say when; `by` is a person or a turn."""
 
     change: ApprovalChange
     at: datetime | None = None
@@ -121,22 +115,11 @@ class TracedApproval(Struct, frozen=True, kw_only=True):
 def approvals_of(story: TurnTrace, known: Iterable[Approval]) -> tuple[TracedApproval, ...]:
     """Those of this turn, in the order in which they were asked for: the one it ran first, then those it asked for."""
     turn_id = story.record.turn_id
-    own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == _approval_that_ran(story)]
-    return tuple(map(_trace_approval, sorted(own, key=lambda each: each.asked_at)))
-
-
-def approval_lines(approval: TracedApproval) -> Iterator[str]:
-    yield f"approval {approval.approval_id}  {short(approval.tool, 64)}"
-    yield from (f"   {_change_line(change)}" for change in approval.changes)
-
-
-def _approval_that_ran(story: TurnTrace) -> str | None:
-    return None if story.inbound.limits is None else story.inbound.limits.approval
-
-
-def _trace_approval(approval: Approval) -> TracedApproval:
-    return TracedApproval(
-        approval_id=approval.id, call_id=approval.call_id, tool=approval.tool, changes=tuple(_changes(approval))
+    ran = story.inbound.limits and story.inbound.limits.approval
+    own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == ran]
+    return tuple(
+        TracedApproval(approval_id=each.id, call_id=each.call_id, tool=each.tool, changes=tuple(_changes(each)))
+        for each in sorted(own, key=lambda each: each.asked_at)
     )
 
 
@@ -148,37 +131,25 @@ def _changes(approval: Approval) -> Iterator[TracedChange]:
     if approval.reminded_at is not None:
         yield TracedChange(change="reminded", at=approval.reminded_at)
     if approval.decided_at is not None:
-        word: ApprovalChange = "denied" if approval.state == "denied" else "approved"
-        yield TracedChange(change=word, at=approval.decided_at, by=approval.decided_by or "")
-    match approval.state:
-        case "used":
-            yield TracedChange(change="run", by=approval.used_by or "")
-        case "failed":
-            yield TracedChange(change="failed", by=approval.used_by or "")
-        case "expired":
-            yield TracedChange(change="expired", at=approval.expires_at)
-        case _:
-            pass
-
-
-def _change_line(change: TracedChange) -> str:
-    at = "" if change.at is None else f"  {local_time(change.at)}"
-    by = f"  {short(quote_text(change.by)[1:-1], 80)}" if change.by else ""
-    return f"{change.change:<8}{at}{by}".rstrip()
+        change: ApprovalChange = "denied" if approval.state == "denied" else "approved"
+        yield TracedChange(change=change, at=approval.decided_at, by=approval.decided_by or "")
+    if approval.state == "used":
+        yield TracedChange(change="run", by=approval.used_by or "")
+    elif approval.state == "failed":
+        yield TracedChange(change="failed", by=approval.used_by or "")
+    elif approval.state == "expired":
+        yield TracedChange(change="expired", at=approval.expires_at)
 
 
 class TracedCall(Struct, frozen=True, kw_only=True):
-    """A tool call.
-
-    `status` is None while it runs.
-    """
+    """A tool call. `status` is None while it runs."""
 
     call_id: str
     tool: str
     arguments: dict[str, Any] | str
-    status: ToolStatus | None
-    ms: float | None
-    facts: int
+    status: ToolStatus | None = None
+    ms: float | None = None
+    facts: int = 0
 
 
 class TracedStep(Struct, frozen=True, kw_only=True):
@@ -231,10 +202,10 @@ class Trace(Struct, frozen=True, kw_only=True):
     sender: str
     accepted_at: datetime
     text: str
-    outcome: OutcomeKind | None
-    reason: str
-    ms: float | None
-    stages: tuple[StageEntry, ...]
+    outcome: OutcomeKind | None = None
+    reason: str = ""
+    ms: float | None = None
+    stages: tuple[StageEntry, ...] = ()
     joined: tuple[TracedJoin, ...]
     """Other messages that its turn has answered."""
     turn: TracedTurn
@@ -247,7 +218,10 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
     """`known` are approvals; those that are not this turn's are left out."""
-    inbound, outcome = story.inbound, story.outcome
+    inbound = story.inbound
+    ended: dict[str, Any] = {}
+    if (outcome := story.outcome) is not None:
+        ended = {"outcome": outcome.kind, "reason": outcome.reason, "ms": outcome.duration_ms, "stages": outcome.stages}
     return Trace(
         message_id=story.record.inbound_id,
         session=story.record.session,
@@ -255,10 +229,7 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
         sender=inbound.sender.id,
         accepted_at=story.accepted_at,
         text=inbound.text,
-        outcome=outcome.kind if outcome else None,
-        reason=outcome.reason if outcome else "",
-        ms=outcome.duration_ms if outcome else None,
-        stages=outcome.stages if outcome else (),
+        **ended,
         joined=tuple(
             TracedJoin(message_id=each.inbound_id, accepted_at=each.accepted_at, text=each.inbound.text)
             for each in story.joined
@@ -271,13 +242,15 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
 def _turn(story: TurnTrace, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
     record = story.record
     steps = tuple(_steps(story))
-    running = record.ended_at is None
+    usage = record.usage
+    if record.ended_at is None:
+        usage = sum((step.usage for step in steps), Usage())
     return TracedTurn(
         turn_id=record.turn_id,
         status=record.status,
         started_at=record.started_at,
         ms=turn_ms(record),
-        usage=sum((step.usage for step in steps), Usage()) if running else record.usage,
+        usage=usage,
         cost=record.cost,
         approvals=approvals,
         steps=steps,
@@ -288,42 +261,38 @@ def _turn(story: TurnTrace, approvals: tuple[TracedApproval, ...]) -> TracedTurn
 def _steps(story: TurnTrace) -> Iterator[TracedStep]:
     results = {result.call_id: result for message in story.messages for result in message.tool_results}
     for before, message in pairwise(story.messages):
-        if message.source.kind == "assistant":
-            yield TracedStep(
-                model=message.metadata.get("model"),
-                instead_of=message.metadata.get("instead_of"),
-                stop=stop_of(message),
-                wordless=_is_wordless(message),
-                ms=(message.created_at - before.created_at).total_seconds() * 1000,
-                usage=usage_of(message),
-                cost=_cost(story, message),
-                text=as_seen(message).text,
-                calls=tuple(_call(call, results.get(call.id)) for call in message.tool_calls),
-            )
-
-
-def _is_wordless(answer: Message) -> bool:
-    own = answer.metadata.get("model_text", answer.text)
-    return not answer.tool_calls and (not own if isinstance(own, int) else not str(own).strip())
+        if message.source.kind != "assistant":
+            continue
+        own = message.metadata.get("model_text", message.text)
+        yield TracedStep(
+            model=message.metadata.get("model"),
+            instead_of=message.metadata.get("instead_of"),
+            stop=stop_of(message),
+            wordless=not message.tool_calls and (own == 0 or not str(own).strip()),
+            ms=(message.created_at - before.created_at).total_seconds() * 1000,
+            usage=usage_of(message),
+            cost=_cost(story, message),
+            text=as_seen(message).text,
+            calls=tuple(_call(call, results.get(call.id)) for call in message.tool_calls),
+        )
 
 
 def _cost(story: TurnTrace, answer: Message) -> Decimal | None:
     """A turn of one step tells its step's cost, and one that was free tells them all."""
     if "cost" in answer.metadata:
         return Decimal(str(answer.metadata["cost"]))
-    alone = story.record.ended_at is not None and (story.record.steps == 1 or story.record.cost.is_zero())
-    return story.record.cost if alone else None
+    record = story.record
+    if record.ended_at is not None and (record.steps == 1 or record.cost.is_zero()):
+        return record.cost
+    return None
 
 
 def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
-    return TracedCall(
-        call_id=call.id,
-        tool=call.name,
-        arguments=call.args if call.bad_args is None else call.bad_args,
-        status=None if result is None else result.status,
-        ms=None if result is None else result.ms,
-        facts=0 if result is None else len(result.facts),
-    )
+    arguments = call.args if call.bad_args is None else call.bad_args
+    running = TracedCall(call_id=call.id, tool=call.name, arguments=arguments)
+    if result is None:
+        return running
+    return replace(running, status=result.status, ms=result.ms, facts=len(result.facts))
 
 
 # ── to the terminal ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -337,28 +306,24 @@ def tree_lines(trace: Trace) -> Iterator[str]:
     yield f"│  text      {short(trace.text, 100)}"
     for each in trace.joined:
         yield f"│  joined    {each.message_id}  {local_time(each.accepted_at)}  {short(each.text, 80)}"
-    for place, line in enumerate(_wrap_reason(trace.reason)):
-        yield f"│  {'reason  ' if place == 0 else '        '}  {line}"
+    label = "reason"
+    for line in _wrap_reason(trace.reason):
+        yield f"│  {label:<8}  {line}"
+        label = ""
     if trace.stages:
         yield f"│  stages    {', '.join(f'{stage.name} {stage.ms:.1f}' for stage in trace.stages)} ms"
     if trace.options:
         yield f"│  options   {short(', '.join(f'{name} {value}' for name, value in trace.options.items()), 100)}"
-    yield from _queue_lines(trace.stages)
-    yield from _turn_lines(trace.turn)
-
-
-def _queue_lines(stages: Sequence[StageEntry]) -> Iterator[str]:
-    """How it waited for its turn, if it did."""
-    for stage in stages:
+    for stage in trace.stages:
         if stage.name == "dispatch" and stage.result == "continue" and stage.reason:
             yield f"│  queued    {stage.reason}"
+    yield from _turn_lines(trace.turn)
 
 
 def _wrap_reason(reason: str) -> list[str]:
     """All of it: what to do stands at its end. In one line for a program that looks for something in it."""
-    columns = terminal_columns()
-    line = short(reason, 2_000)
-    return wrap(line, max(columns - 13, 20)) if columns is not None else [line] if line else []
+    columns = terminal_columns() or 2_013
+    return wrap(short(reason, 2_000), max(columns - 13, 20))
 
 
 def _turn_lines(turn: TracedTurn) -> Iterator[str]:
@@ -370,27 +335,48 @@ def _turn_lines(turn: TracedTurn) -> Iterator[str]:
         yield "   (the conversation was reset or shortened since: this is what is left of the turn)"
     asked = {each.call_id: each for each in turn.approvals}
     here = {call.call_id for step in turn.steps for call in step.calls}
-    branches = [list(approval_lines(each)) for each in turn.approvals if each.call_id not in here]
+    branches = [_approval_lines(each) for each in turn.approvals if each.call_id not in here]
     branches += [list(_step_lines(number, step, asked)) for number, step in enumerate(turn.steps, 1)]
+    yield from (f"   {line}" for line in _draw(branches))
+
+
+def _draw(branches: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Draw branches that stand below one another, each with a first line and the lines that belong to it."""
     for number, (first, *rest) in enumerate(branches, 1):
-        last = number == len(branches)
-        yield f"   {'└' if last else '├'}─ {first}"
-        yield from (f"   {' ' if last else '│'}  {line}" for line in rest)
+        is_last = number == len(branches)
+        yield f"{'└' if is_last else '├'}─ {first}"
+        yield from (f"{' ' if is_last else '│'}  {line}" for line in rest)
+
+
+def _approval_lines(approval: TracedApproval) -> list[str]:
+    lines = [f"approval {approval.approval_id}  {short(approval.tool, 64)}"]
+    for change in approval.changes:
+        line = f"   {change.change:<8}"
+        if change.at is not None:
+            line += f"  {local_time(change.at)}"
+        if change.by:
+            line += f"  {short(quote_text(change.by)[1:-1], 80)}"
+        lines.append(line.rstrip())
+    return lines
 
 
 def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApproval]) -> Iterator[str]:
-    known = [step.model, milliseconds(step.ms), tokens(step.usage), None if step.cost is None else money(step.cost)]
-    yield f"step {number}  {'  '.join(each for each in (*known, *_remarks(step)) if each is not None)}"
+    known = [milliseconds(step.ms), tokens(step.usage), *_remarks(step)]
+    if step.model is not None:
+        known.insert(0, step.model)
+    yield f"step {number}  {'  '.join(known)}"
     if step.text.strip():
         yield f"{'│  ' if step.calls else ''}“{short(step.text.strip().splitlines()[0], 100)}”"
-    for place, call in enumerate(step.calls, 1):
-        last = place == len(step.calls)
-        yield f"{'└' if last else '├'}─ {_call_line(call)}"
+    branches = [[_call_line(call)] for call in step.calls]
+    for branch, call in zip(branches, step.calls, strict=True):
         if (approval := asked.get(call.call_id)) is not None:
-            yield from (f"{' ' if last else '│'}  {line}" for line in approval_lines(approval))
+            branch.extend(_approval_lines(approval))
+    yield from _draw(branches)
 
 
 def _remarks(step: TracedStep) -> Iterator[str]:
+    if step.cost is not None:
+        yield money(step.cost)
     if step.instead_of is not None:
         yield f"instead of {step.instead_of}"
     if step.stop == "max_tokens":

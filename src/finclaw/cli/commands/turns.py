@@ -1,21 +1,10 @@
 """`finclaw turns`: the latest turns in a list, with the ids that `trace` and `replay` want."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_count, settings_to_look
 from finclaw.cli.attach import attach
-from finclaw.cli.formatting import (
-    fit_line,
-    json_line,
-    local_time,
-    milliseconds,
-    money,
-    short,
-    table,
-    terminal_columns,
-    turn_ms,
-)
+from finclaw.cli.formatting import fit_table, local_time, milliseconds, money, print_result, short, turn_ms
 from finclaw.kernel.record import TurnRecord
 from finclaw.web.view import TurnsView
 
@@ -32,15 +21,11 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     with attach(settings_to_look(args)) as client:
         turns = client.call("GET", f"/api/v1/turns?limit={args.limit}", TurnsView)
-    print(json_line(turns) if args.json else _format_text(turns.items))
+    lines = ['there is no turn yet; try: finclaw ask "What is AAPL trading at?"']
+    if turns.items:
+        lines = fit_table([_HEAD, *map(_row, turns.items)], right=_FIGURES)
+    print_result(args, turns, lines)
     return 0
-
-
-def _format_text(turns: Sequence[TurnRecord]) -> str:
-    if not turns:
-        return 'there is no turn yet; try: finclaw ask "What is AAPL trading at?"'
-    lines = table([_HEAD, *map(_row, turns)], right=_FIGURES)
-    return "\n".join(fit_line(line, terminal_columns()) for line in lines)
 
 
 def _row(turn: TurnRecord) -> tuple[str, ...]:
