@@ -7,7 +7,7 @@ from urllib.parse import quote
 from finclaw.approvals.display import action_line, action_lines, day_and_time, format_lines, quote_text, short_ids
 from finclaw.cli.arguments import add_json_option, add_state_options, parse_text, settings_to_look
 from finclaw.cli.attach import StateClient, attach
-from finclaw.cli.formatting import clean, json_line
+from finclaw.cli.formatting import clean, print_result
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing
 from finclaw.redaction.redact import redact_for_display
@@ -43,66 +43,58 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     settings = settings_to_look(args)
-    lists = args.what in ("list", "grants")
-    if (args.id is None) != lists:
+    if args.what in ("list", "grants"):
+        if args.id is not None:
+            raise ConfigError(f"finclaw approvals {args.what} takes no id")
+    elif args.id is None:
         where = "finclaw approvals grants" if args.what == "revoke" else "finclaw approvals"
-        raise ConfigError(
-            f"finclaw approvals {args.what} {'takes no id' if lists else f'needs an id: `{where}` lists them'}"
-        )
+        raise ConfigError(f"finclaw approvals {args.what} needs an id: `{where}` lists them")
     with attach(settings) as client:
-        return _ACTIONS[args.what](client, args)
+        _ACTIONS[args.what](client, args)
+    return 0
 
 
 def _path(typed: str) -> str:
     return f"/api/v1/approvals/{quote(typed, safe='')}"
 
 
-def _list(client: StateClient, args: Namespace) -> int:
+def _list(client: StateClient, args: Namespace) -> None:
     state = "all" if args.all else "pending"
     found = client.call("GET", f"/api/v1/approvals?state={state}&limit=500", ApprovalsView)
-    if args.json:
-        print(json_line(found))
-    elif found.items:
-        print(_table(found.items))
-    else:
-        print("there are no approvals" if args.all else "no approval is pending")
-    return 0
-
-
-def _table(found: Sequence[Approval]) -> str:
-    ids = short_ids(found)
-    return "\n".join(
-        f"{ids[each.id]}  {each.state:<8} {action_line(each)}  for {quote_text(each.asked_by)[1:-1]}, "
+    ids = short_ids(found.items)
+    lines = [
+        f"{ids[each.id]}  {each.state:<8} {action_line(each)}  for {_bare(each.asked_by)}, "
         f"until {day_and_time(each.expires_at)}"
-        for each in found
-    )
+        for each in found.items
+    ]
+    nothing = "there are no approvals" if args.all else "no approval is pending"
+    print_result(args, found, lines or [nothing])
 
 
-def _show(client: StateClient, args: Namespace) -> int:
+def _bare(text: str) -> str:
+    """Somebody's text made safe for a line of ours, without the quotes around it."""
+    return quote_text(text)[1:-1]
+
+
+def _show(client: StateClient, args: Namespace) -> None:
     found = client.find(_path(args.id), Approval)
     if found is None:
         raise SessionError(
             f"there is no approval {args.id!r}, or more than one begins so; see `finclaw approvals list --all`"
         )
-    if not args.json:
-        print(found.card + "\n" + _describe_decision(found))
-        return 0
-    return _print_approval(found, args)
+    decision = found.state
+    if found.decided_by is not None:
+        decision += f", decided by {_bare(found.decided_by)}"
+    if found.reason:
+        decision += f": {quote_text(found.reason)}"
+    print_result(args, found, [found.card, f"[{decision}]"])
 
 
-def _describe_decision(found: Approval) -> str:
-    who = "" if found.decided_by is None else f", decided by {quote_text(found.decided_by)[1:-1]}"
-    why = f": {quote_text(found.reason)}" if found.reason else ""
-    return f"[{found.state}{who}{why}]"
-
-
-def _approve(client: StateClient, args: Namespace) -> int:
+def _approve(client: StateClient, args: Namespace) -> None:
     path = f"{_path(args.id)}/approve"
     decided = client.call("POST", path, DecidedApproval, ApproveBody(args.scope), timeout=WAIT + _MORE)
-    code = _print_approval(decided, args)
-    if not args.json:
-        print(_describe_result(decided, is_running=client.is_running))
-    return code
+    result = _describe_result(decided, is_running=client.is_running)
+    print_result(args, decided, [*_lines(decided), result])
 
 
 def _describe_result(decided: DecidedApproval, *, is_running: bool) -> str:
@@ -113,50 +105,37 @@ def _describe_result(decided: DecidedApproval, *, is_running: bool) -> str:
     return clean(f"\n{decided.run.reply or decided.run.outcome}")
 
 
-def _deny(client: StateClient, args: Namespace) -> int:
-    path = f"{_path(args.id)}/deny"
-    return _print_approval(client.call("POST", path, Approval, DenyBody(args.reason)), args)
+def _deny(client: StateClient, args: Namespace) -> None:
+    denied = client.call("POST", f"{_path(args.id)}/deny", Approval, DenyBody(args.reason))
+    print_result(args, denied, _lines(denied))
 
 
-def _print_approval(found: Approval, args: Namespace) -> int:
-    if args.json:
-        print(json_line(found))
-    else:
-        print(f"{short_id(found.id)}: {found.state}\n" + "\n".join(action_lines(found)))
-    return 0
+def _lines(approval: Approval) -> Sequence[str]:
+    return (f"{short_id(approval.id)}: {approval.state}", *action_lines(approval))
 
 
 # ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _grants(client: StateClient, args: Namespace) -> int:
+def _grants(client: StateClient, args: Namespace) -> None:
     found = client.call("GET", "/api/v1/grants", GrantsView)
-    if args.json:
-        print(json_line(found))
-    elif found.items:
-        print("\n".join(map(_describe_grant, found.items)))
-    else:
-        print("there are no grants: everything that needs an approval is asked for")
-    return 0
+    nothing = "there are no grants: everything that needs an approval is asked for"
+    print_result(args, found, [line for grant in found.items for line in _grant_lines(grant)] or [nothing])
 
 
-def _describe_grant(grant: Standing) -> str:
-    where = "everywhere" if grant.session is None else f"in {quote_text(grant.session)[1:-1]}"
+def _grant_lines(grant: Standing) -> Sequence[str]:
+    where = "everywhere" if grant.session is None else f"in {_bare(grant.session)}"
     arguments = redact_for_display("; ".join(format_lines(grant.args))) or "without arguments"  # a list is no card
     return (
-        f"{short_id(grant.id)}  {quote_text(grant.tool)[1:-1]}  {arguments}\n"
-        f"    for {quote_text(grant.requester)[1:-1]}, {where}, until {day_and_time(grant.expires_at)}; "
-        f"given by {quote_text(grant.granted_by)[1:-1]} on {day_and_time(grant.granted_at)}"
+        f"{short_id(grant.id)}  {_bare(grant.tool)}  {arguments}",
+        f"    for {_bare(grant.requester)}, {where}, until {day_and_time(grant.expires_at)}; "
+        f"given by {_bare(grant.granted_by)} on {day_and_time(grant.granted_at)}",
     )
 
 
-def _revoke(client: StateClient, args: Namespace) -> int:
+def _revoke(client: StateClient, args: Namespace) -> None:
     revoked = client.call("POST", f"/api/v1/grants/{quote(args.id, safe='')}/revoke", Standing, b"{}")
-    if args.json:
-        print(json_line(revoked))
-    else:
-        print(f"{short_id(revoked.id)}: revoked; {quote_text(revoked.tool)[1:-1]} is asked for again")
-    return 0
+    print_result(args, revoked, [f"{short_id(revoked.id)}: revoked; {_bare(revoked.tool)} is asked for again"])
 
 
 _ACTIONS = {

@@ -4,13 +4,13 @@ import logging
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
-from finclaw.cli.formatting import json_line
+from finclaw.cli.formatting import print_result
 from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.fill import BadSettings
 from finclaw.config.load import HOME, Gathered, gather
@@ -87,75 +87,52 @@ def _check(args: Namespace) -> int:
     logging.getLogger("finclaw").addHandler(logging.NullHandler())  # what loading has to say is said by the problems
     logging.getLogger("finclaw").propagate = False
     found = (*problems(args), *loading_problems(args))
-    warned = () if found else warnings(args)
-    if args.json:
-        print(json_line({"valid": not found, "problems": found, "warnings": warned}))
-    elif found:
-        print("\n".join(map(escape_controls, found)))
-    else:
-        print(
-            "\n".join((_describe_valid(_gather(args).file), *(f"warning: {escape_controls(each)}" for each in warned)))
-        )
-    return 1 if found else 0
-
-
-def _describe_valid(file: Path) -> str:
+    if found:
+        print_result(args, {"valid": False, "problems": found, "warnings": ()}, map(escape_controls, found))
+        return 1
+    warned = warnings(args)
+    file = _gather(args).file
+    says = f"there is no {file}, and none is needed; `finclaw init` writes one with every setting explained"
     if file.exists():
-        return f"{file} is valid"
-    return f"there is no {file}, and none is needed; `finclaw init` writes one with every setting explained"
+        says = f"{file} is valid"
+    lines = (says, *(f"warning: {escape_controls(each)}" for each in warned))
+    print_result(args, {"valid": True, "problems": (), "warnings": warned}, lines)
+    return 0
 
 
 def _show(args: Namespace) -> int:
     gathered = _gather(args)
-    shown = tuple(effective(gathered.settings(), gathered.tree, {"state": _origin_of_state(args)}))
-    print(_as_json(shown) if args.json else _format_text(shown))
+    origin = HOME if os.environ.get(HOME) else DEFAULT
+    if args.state is not None:
+        origin = "the command line"
+    shown = tuple(effective(gathered.settings(), gathered.tree, {"state": origin}))
+    print_result(args, {each.setting.key: _view(each) for each in shown}, _lines(shown))
     return 0
 
 
-def _origin_of_state(args: Namespace) -> str:
-    if args.state is not None:
-        return "the command line"
-    return HOME if os.environ.get(HOME) else DEFAULT
-
-
-def _as_json(shown: Iterable[Effective]) -> str:
-    rows = {
-        each.setting.key: {
-            "value": _redact_value(each.value),
-            "origin": each.origin,
-            "default": _path_to_text(each.setting.default),
-            "takes": each.setting.takes,
-            "doc": each.setting.doc,
-        }
-        for each in shown
-    }
-    return json_line(rows)
-
-
-def _path_to_text(value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
-
-
-def _redact_value(value: object) -> object:
-    """The same value, or with words in the place of what looks like a secret."""
-    written = msgspec.json.encode(_path_to_text(value)).decode()
+def _view(each: Effective) -> dict[str, object]:
+    setting = each.setting
     try:
-        return msgspec.json.decode(redact_for_display(written))
+        value = msgspec.json.decode(redact_for_display(_encode(each.value)))
     except msgspec.DecodeError:  # a number was hidden, and words do not stand where it stood
-        return "[hidden]"
+        value = "[hidden]"
+    default = str(setting.default) if isinstance(setting.default, Path) else setting.default
+    return {"value": value, "origin": each.origin, "default": default, "takes": setting.takes, "doc": setting.doc}
 
 
-def _format_text(shown: tuple[Effective, ...]) -> str:
-    values = [f"{each.setting.key} = {_value(each.value)}" for each in shown]
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _lines(shown: Sequence[Effective]) -> Iterator[str]:
+    values = [f"{each.setting.key} = {_format_value(each.value)}" for each in shown]
     width = min(max(map(len, values)), 44)
-    dim, plain = ("\x1b[2m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
-    lines: list[str] = []
+    is_dimmed = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for each, value in zip(shown, values, strict=True):
-        lines.append(f"{value:<{width}}  {each.origin}")
-        lines.append(f"{dim}    {each.setting.doc}{plain}")
-    return "\n".join(lines)
+        yield f"{value:<{width}}  {each.origin}"
+        yield f"\x1b[2m    {each.setting.doc}\x1b[0m" if is_dimmed else f"    {each.setting.doc}"
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     """Also a setting that is no secret may hold one, such as an extension's."""
-    return redact_for_display(str(value) if isinstance(value, Path) else msgspec.json.encode(value).decode())
+    return redact_for_display(str(value) if isinstance(value, Path) else _encode(value))

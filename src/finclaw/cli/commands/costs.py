@@ -1,13 +1,14 @@
 """`finclaw costs`: what the models have cost, and what the cache has saved, by day, model, person or agent."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.attach import StateClient, attach
-from finclaw.cli.formatting import fit_line, json_line, money, plural, short, table, terminal_columns
+from finclaw.cli.formatting import fit_line, money, plural, print_result, short, table, terminal_columns
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Cost, CostsBy
@@ -40,11 +41,8 @@ def run(args: Namespace) -> int:
         view = _sum_costs(client, args.days, args.by)
         if client.is_empty:
             view = replace(view, today=None)
-        if args.json:
-            print(json_line(view))
-            return 0
-        used = _sum_costs(client, args.days, "model").items
-    print(_format_text(view, [*_gaps(settings, used)]))
+        by_model = view if args.json else _sum_costs(client, args.days, "model")
+    print_result(args, view, _lines(view, _gaps(settings, by_model.items)))
     return 0
 
 
@@ -52,24 +50,22 @@ def _sum_costs(client: StateClient, days: int, by: CostsBy) -> CostsView:
     return client.call("GET", f"/api/v1/costs?days={days}&by={by}", CostsView)
 
 
-def _format_text(view: CostsView, gaps: Sequence[str]) -> str:
+def _lines(view: CostsView, gaps: Iterable[str]) -> Sequence[str]:
     if not view.items:
-        return "\n".join((f"nothing was spent in the last {plural(view.days, 'day')}", *_today(view)))
+        return (f"nothing was spent in the last {plural(view.days, 'day')}", *_today(view))
     head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "HIT", "COST", "SAVED")
     lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
     zone = "" if view.today is None else f"Days: {view.today.zone}. "
     lines.append(f"{zone}HIT: the cache's part of all input. SAVED: by that, less writing to it.")
-    lines += (*_interrupted_line(view.total), *_overstated_line(view.total), *_today(view), *gaps)
-    return "\n".join(fit_line(line, terminal_columns()) for line in lines)
+    lines += (*_remarks(view.total), *_today(view), *gaps)
+    return [fit_line(line, terminal_columns()) for line in lines]
 
 
-def _interrupted_line(total: Cost) -> Iterator[str]:
+def _remarks(total: Cost) -> Iterator[str]:
     if total.interrupted:
-        calls, estimate = plural(total.interrupted, "call"), money(total.interrupted_cost)
+        calls = plural(total.interrupted, "call")
+        estimate = money(total.interrupted_cost)
         yield f"interrupted: {calls} of these, cut off by a crash or a restart; their {estimate} is an estimate."
-
-
-def _overstated_line(total: Cost) -> Iterator[str]:
     if total.overstated:
         calls = plural(total.overstated, "call")
         yield f"overstated: the provider reported more than {calls} could cost; each is booked at its reserved maximum."
@@ -95,12 +91,7 @@ def _gaps(settings: Settings, used: Sequence[Cost]) -> Iterator[str]:
     """What the sum leaves out: those of which nobody says what they cost."""
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
     for each in used:
-        if not each.cost and not _has_price(catalog, each.name):
-            yield f"No price is known of {short(each.name, 100)}: its calls are counted, their cost not."
-
-
-def _has_price(catalog: Catalog, name: str) -> bool:
-    try:
-        return catalog.find(name).priced
-    except ConfigError:  # nobody knows it any more
-        return False
+        with suppress(ConfigError):  # nobody knows the model any more
+            if each.cost or catalog.find(each.name).priced:
+                continue
+        yield f"No price is known of {short(each.name, 100)}: its calls are counted, their cost not."

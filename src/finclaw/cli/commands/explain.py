@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from finclaw.cli.arguments import add_caller_options, add_state_options, settings_from
 from finclaw.cli.commands.tools import build_context, load_policy
-from finclaw.cli.formatting import fit_line, json_line, short, table, terminal_columns
+from finclaw.cli.formatting import fit_table, print_result, short
 from finclaw.errors import ConfigError
 from finclaw.policy.groups import WEB
 from finclaw.policy.rule import suggest_names
-from finclaw.policy.verdict import Judgement, PolicyContext, StageVerdict
+from finclaw.policy.verdict import Judgement, PolicyContext
 from finclaw.taint.named_addresses import FEW
 
 _LONGEST = 1_000
@@ -56,9 +56,21 @@ def run(args: Namespace) -> int:
         raise ConfigError(f"there is no tool {name!r}{suggest_names(name, tools)}")
     ctx = build_context(args, settings, tool)
     judgement = policy.judge(ctx)
-    after = policy.judge(replace(ctx, untrusted=True)) if args.strangers else None
-    guessed = args.args is None and policy.book.of(tool.name).depend_on_arguments
-    print(_as_json(ctx, judgement, after) if args.json else "\n".join(_lines(ctx, judgement, after, guessed=guessed)))
+    # Plain names first: this is what programs read, and `tool` may grow.
+    view = {"tool": ctx.tool, "user": ctx.user, "roles": ctx.roles, "channel": ctx.channel, "agent": ctx.agent}
+    view |= {"args": ctx.args, **msgspec.to_builtins(judgement)}
+    lines = [*_describe_call(ctx), *_describe(judgement)]
+    if args.strangers:
+        after = policy.judge(replace(ctx, untrusted=True))
+        view["after_strangers"] = after
+        lines += ("after untrusted text was read:", *_describe(after))
+        if ctx.tool.group == WEB.id:
+            lines.append(f"Whole addresses that the person named are fetched as before; of those in a page, {FEW} are.")
+    if args.args is None and policy.book.of(tool.name).depend_on_arguments:
+        lines.append(
+            "Some of its rules depend on its arguments and were judged without any; give them with --args JSON."
+        )
+    print_result(args, view, lines)
     return 0
 
 
@@ -72,44 +84,21 @@ def _name(words: Sequence[str]) -> str:
     return names[0]
 
 
-def _as_json(ctx: PolicyContext, judgement: Judgement, after: Judgement | None) -> str:
-    # Plain names first: this is what programs read, and `tool` may grow.
-    call = {"tool": ctx.tool, "user": ctx.user, "roles": ctx.roles, "channel": ctx.channel, "agent": ctx.agent}
-    later = {} if after is None else {"after_strangers": after}
-    return json_line({**call, "args": ctx.args, **msgspec.to_builtins(judgement), **later})
-
-
-def _lines(ctx: PolicyContext, judgement: Judgement, after: Judgement | None, *, guessed: bool) -> Iterator[str]:
+def _describe_call(ctx: PolicyContext) -> Iterator[str]:
     roles = f" ({', '.join(ctx.roles)})" if ctx.roles else ""
     yield short(f"{ctx.tool.name}, group {ctx.tool.group}, from {ctx.tool.source}", _LONGEST)
     yield short(f"for {ctx.user}{roles} on {ctx.channel}, agent {ctx.agent}", _LONGEST)
-    yield from _stages(judgement)
-    yield _decision(judgement)
-    if after is not None:
-        yield "after untrusted text was read:"
-        yield from _stages(after)
-        yield _decision(after)
-        if ctx.tool.group == WEB.id:
-            yield f"Whole addresses that the person named are fetched as before; of those in a page, {FEW} are."
-    if guessed:
-        yield "Some of its rules depend on its arguments and were judged without any; give them with --args JSON."
 
 
-def _stages(judgement: Judgement) -> Iterator[str]:
-    rows = [(_mark(word, judgement), word.stage, word.verdict, _reason(word)) for word in judgement.stages]
-    for line in table(rows):
-        yield fit_line(line, terminal_columns())
-
-
-def _decision(judgement: Judgement) -> str:
-    return short(f"{judgement.verdict}, by {judgement.deciding_stage}: {judgement.reason}", _LONGEST)
-
-
-def _mark(word: StageVerdict, judgement: Judgement) -> str:
-    return ">" if word.stage == judgement.deciding_stage else " "
-
-
-def _reason(word: StageVerdict) -> str:
-    lifted = f"; lifted by {word.lifted_by}" if word.lifted_by else ""
-    warning = f"; {word.warning}" if word.warning else ""
-    return short(word.reason + lifted + warning, _LONGEST)
+def _describe(judgement: Judgement) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = []
+    for stage in judgement.stages:
+        reason = stage.reason
+        if stage.lifted_by:
+            reason += f"; lifted by {stage.lifted_by}"
+        if stage.warning:
+            reason += f"; {stage.warning}"
+        mark = ">" if stage.stage == judgement.deciding_stage else " "
+        rows.append((mark, stage.stage, stage.verdict, short(reason, _LONGEST)))
+    yield from fit_table(rows)
+    yield short(f"{judgement.verdict}, by {judgement.deciding_stage}: {judgement.reason}", _LONGEST)

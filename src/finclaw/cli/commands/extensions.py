@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import finclaw
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_from
-from finclaw.cli.formatting import json_line
+from finclaw.cli.formatting import print_result
 from finclaw.cli.write_file import write_file
 from finclaw.composition.extensions import load_registrar
 from finclaw.errors import ConfigError
@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
     if args.what == "new":
         return _make_extension(args)
     found = [_describe(each) for each in load_registrar(settings_from(args)).loaded]
-    print(json_line({"extensions": found}) if args.json else "\n".join(_lines(found)))
+    print_result(args, {"extensions": found}, _lines(found))
     return 0
 
 
@@ -61,7 +61,7 @@ def _describe(extension: Registered) -> dict[str, Any]:
     }
 
 
-_WORDS = {
+_LABELS = {
     "tools": "tools",
     "commands": "commands",
     "sections": "prompt",
@@ -75,22 +75,16 @@ _WORDS = {
 
 def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
     for each in found:
-        yield f"{each['name']}  ({'built in' if each['built_in'] else each['origin']})" + _because(each["why"])
+        origin = "built in" if each["built_in"] else each["origin"]
+        title = f"{each['name']}  ({origin})"
+        yield f"{title}: {each['why']}" if each["why"] else title
         layers = [f"{layer['ring']} {layer['name']} (priority {layer['priority']})" for layer in each["layers"]]
-        yield from _row("layers", layers)
-        for key, word in _WORDS.items():
-            yield from _row(word, each[key])
-        yield from _row("checks", [f"{each['checks']} of what may be seen"] if each["checks"] else [])
-        yield from _row("database", ["one of its own"] if each["database"] else [])
-
-
-def _because(why: str) -> str:
-    return f": {why}" if why else ""
-
-
-def _row(word: str, things: list[str]) -> Iterator[str]:
-    if things:
-        yield f"  {word:<10}{', '.join(things)}"
+        rows = {"layers": layers, **{label: each[key] for key, label in _LABELS.items()}}
+        if each["checks"]:
+            rows["checks"] = [f"{each['checks']} of what may be seen"]
+        if each["database"]:
+            rows["database"] = ["one of its own"]
+        yield from (f"  {label:<10}{', '.join(things)}" for label, things in rows.items() if things)
 
 
 # ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────────

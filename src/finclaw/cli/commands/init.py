@@ -104,7 +104,6 @@ def _make_directory(state: Path) -> str:
 
 
 def _make_file(path: Path, market: str | None) -> str:
-    about = "every setting, explained"
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -118,7 +117,7 @@ def _make_file(path: Path, market: str | None) -> str:
         with contextlib.suppress(OSError):
             path.unlink()
         raise
-    return _line(True, path, about)
+    return _line(True, path, "every setting, explained")
 
 
 def example(market: str | None = None) -> str:

@@ -1,14 +1,14 @@
 """`finclaw models`: every model that `agent.model` may name, and what is known of one of them."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
-from finclaw.cli.formatting import UNKNOWN, fit_line, json_line, short, table, terminal_columns
+from finclaw.cli.formatting import UNKNOWN, fit_table, print_result, short
 from finclaw.kernel.chunk import Features, Price, ThinkingOff
 from finclaw.kernel.envelope import THOUGHTS
 from finclaw.providers.catalog import Catalog, CatalogEntry
@@ -51,60 +51,42 @@ def run(args: Namespace) -> int:
     catalog = Catalog(settings.models, settings.aliases, settings.providers)
     chosen = catalog.full_name(settings.agent.model)
     if args.what == "show":
-        return _show(args, catalog, chosen)
-    known = tuple(catalog.all())
-    print(_as_json(known, chosen) if args.json else _format_text(known, chosen))
-    return 0
-
-
-def _show(args: Namespace, catalog: Catalog, chosen: str) -> int:
-    known = catalog.describe(args.name or chosen)
-    is_chosen = known.model.id == chosen
-    if args.json:
-        print(json_line(_row_for_programs(known, chosen=is_chosen)))
-    else:
-        print(f"{known.model.id}{', the chosen one' if is_chosen else ''}")
-        print("\n".join(f"  {name:<9} {fact}" for name, fact in facts_of(known)))
-    return 0
-
-
-def _as_json(known: Sequence[CatalogEntry], chosen: str) -> str:
-    rows = [_row_for_programs(each, chosen=each.model.id == chosen) for each in known]
-    return json_line({"chosen": chosen, "models": rows})
-
-
-def _row_for_programs(known: CatalogEntry, *, chosen: bool) -> dict[str, Any]:
-    facts = msgspec.to_builtins(known.model)
-    rest = {"aliases": known.aliases, "from": known.origin, "note": known.note, "chosen": chosen}
-    return {"model": known.model.id, **facts, **rest}
-
-
-def _format_text(known: Sequence[CatalogEntry], chosen: str) -> str:
-    rows = [_row(each, chosen=each.model.id == chosen) for each in known]
-    lines = [fit_line(line, terminal_columns()) for line in table([_HEAD, *rows], right=_FIGURES)]
-    if not any(each.model.id == chosen for each in known):
+        known = catalog.describe(args.name or chosen)
+        title = f"{known.model.id}{', the chosen one' if known.model.id == chosen else ''}"
+        print_result(args, _view(known, chosen), [title, *(f"  {name:<9} {fact}" for name, fact in facts_of(known))])
+        return 0
+    every = tuple(catalog.all())
+    lines = fit_table([_HEAD, *(_row(known, chosen) for known in every)], right=_FIGURES)
+    if not any(known.model.id == chosen for known in every):
         lines.append(f"agent.model is {short(chosen, 200)}, which is not in this list")
-    return "\n".join(lines)
+    print_result(args, {"chosen": chosen, "models": [_view(known, chosen) for known in every]}, lines)
+    return 0
 
 
-def _origin(origin: str) -> str:
-    """In short; `models show` has the address and the note."""
-    own = ", with your settings"
-    return origin.partition(": ")[0] + (own if origin.endswith(own) else "")
+def _view(known: CatalogEntry, chosen: str) -> dict[str, Any]:
+    model = known.model
+    rest = {"aliases": known.aliases, "from": known.origin, "note": known.note, "chosen": model.id == chosen}
+    return {"model": model.id, **msgspec.to_builtins(model), **rest}
 
 
-def _row(known: CatalogEntry, *, chosen: bool) -> tuple[str, ...]:
-    model, price = known.model, known.model.price
-    prices = (None, None, None) if price is None else (price.input, price.output, price.cache_read)
+_OWN: Final = ", with your settings"
+
+
+def _row(known: CatalogEntry, chosen: str) -> tuple[str, ...]:
+    model = known.model
+    prices = [getattr(model.price, name, None) for name in ("input", "output", "cache_read")]
+    origin = known.origin.partition(": ")[0]  # `models show` has the address and the note
+    if known.origin.endswith(_OWN):
+        origin += _OWN
     return (
-        "*" if chosen else "",
+        "*" if model.id == chosen else "",
         model.id,
         " ".join(known.aliases) or UNKNOWN,
         f"{model.window:,}",
         f"{model.max_output:,}",
         *map(dollars, prices),
-        " ".join(name for name in ABILITIES if getattr(model.features, name)) or UNKNOWN,
-        _origin(known.origin),
+        _abilities(known),
+        origin,
     )
 
 
@@ -113,10 +95,9 @@ def _row(known: CatalogEntry, *, chosen: bool) -> tuple[str, ...]:
 
 def facts_of(known: CatalogEntry) -> Iterator[tuple[str, str]]:
     model = known.model
-    can = " ".join(name for name in ABILITIES if getattr(model.features, name))
     yield "window", f"{model.window:,} tokens, of which an answer takes {model.max_output:,} at most"
     yield "price", _price(model.price)
-    yield "can", can or UNKNOWN
+    yield "can", _abilities(known)
     if model.features.thinking:
         yield "off", _OFF[model.features.thinking_off]
         yield "thinking", _thinking(model.features)
@@ -129,6 +110,10 @@ def facts_of(known: CatalogEntry) -> Iterator[tuple[str, str]]:
     yield "from", known.origin
     if known.note:
         yield "note", known.note
+
+
+def _abilities(known: CatalogEntry) -> str:
+    return " ".join(name for name in ABILITIES if getattr(known.model.features, name)) or UNKNOWN
 
 
 def dollars(price: Decimal | None) -> str:
@@ -145,5 +130,7 @@ def _price(price: Price | None) -> str:
 def _thinking(features: Features) -> str:
     levels = ", ".join(f"{level} {most:,}" for level, most in THOUGHTS.items() if most)
     how = "it finds out itself how much; how hard it tries is told" if features.adaptive_thinking else "as it is told"
-    tools = "; not with tools, which it takes only while it does not think" if features.thinks_without_tools else ""
-    return f"{how}, with room for tokens: {levels}{tools}"
+    text = f"{how}, with room for tokens: {levels}"
+    if features.thinks_without_tools:
+        text += "; not with tools, which it takes only while it does not think"
+    return text

@@ -1,14 +1,17 @@
 """`finclaw status`: whether a gateway runs on this state, and what the state holds. It changes nothing."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import closing
 
 import apsw
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.channels.unreachable import memory_key, read_unreachable
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
-from finclaw.cli.client import find_gateway
-from finclaw.cli.formatting import clean, json_line, short
+from finclaw.cli.client import GatewayClient, find_gateway
+from finclaw.cli.formatting import clean, print_result, short
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy
@@ -30,7 +33,7 @@ _LABELS = {
 }
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class Status(Struct, frozen=True, kw_only=True):
     """The state of a gateway, or of a store at rest."""
 
     running: bool
@@ -54,20 +57,17 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    settings = settings_to_look(args)
-    status = find_status(settings)
-    print(json_line(status) if args.json else _format_text(status))
+    status = find_status(settings_to_look(args))
+    print_result(args, status, _lines(status))
     return 0
 
 
 def find_status(settings: Settings) -> Status:
-    return _ask_gateway(settings) or _read_store(settings)
-
-
-def _ask_gateway(settings: Settings) -> Status | None:
     client = find_gateway(settings.state)
-    if client is None:
-        return None
+    return _read_store(settings) if client is None else _ask_gateway(settings, client)
+
+
+def _ask_gateway(settings: Settings, client: GatewayClient) -> Status:
     status = client.status()
     return Status(
         running=True,
@@ -84,47 +84,36 @@ def _ask_gateway(settings: Settings) -> Status | None:
 
 
 def _read_store(settings: Settings) -> Status:
-    at_rest = Status(running=False, state=str(settings.state), market=settings.market, model=chosen_model(settings))
-    try:
-        return _read_database(settings, at_rest)
-    except StateBusy as error:
-        return msgspec.structs.replace(at_rest, busy=str(error))
-
-
-def _read_database(settings: Settings, status: Status) -> Status:
     """Read under the lock, without waking the gateway: asking must not answer anybody's message."""
+    at_rest = Status(running=False, state=str(settings.state), market=settings.market, model=chosen_model(settings))
     database = settings.state / DATABASE
     if not database.exists():
-        return status
-    with StateLock(settings.state):
-        connection = open_database(database)
-        try:
+        return at_rest
+    try:
+        with StateLock(settings.state), closing(open_database(database)) as connection:
             kept = [(name, recall(connection, memory_key(name), "")) for name in settings.channels]
             found = tuple(read_unreachable(kept))
-            return msgspec.structs.replace(status, counts=counts(connection), unreachable=found)
-        except apsw.Error as error:
-            raise explain(error, database) from error
-        finally:
-            connection.close()
+            return replace(at_rest, counts=counts(connection), unreachable=found)
+    except StateBusy as error:
+        return replace(at_rest, busy=str(error))
+    except apsw.Error as error:
+        raise explain(error, database) from error
 
 
-def _format_text(status: Status) -> str:
-    lines = [
-        _headline(status),
-        f"  state   {status.state}",
-        f"  market  {status.market}",
-        f"  model   {short(status.model, 100)}",
-    ]
+def _lines(status: Status) -> Iterator[str]:
+    yield _headline(status)
+    yield f"  state   {status.state}"
+    yield f"  market  {status.market}"
+    yield f"  model   {short(status.model, 100)}"
     if status.counts is not None:
-        figures = msgspec.structs.asdict(status.counts)
-        lines += [f"  {figures[name]:>6}  {label}" for name, label in _LABELS.items()]
+        for name, label in _LABELS.items():
+            yield f"  {getattr(status.counts, name):>6}  {label}"
         if status.unreachable:
-            lines.append(f"  {len(status.unreachable):>6}  chats that cannot be reached: finclaw channels list")
+            yield f"  {len(status.unreachable):>6}  chats that cannot be reached: finclaw channels list"
         if status.counts.dead_letters:
-            lines.append("  what failed: finclaw turns; why: finclaw trace TURN")
+            yield "  what failed: finclaw turns; why: finclaw trace TURN"
     elif not status.busy:
-        lines.append("  nothing was ever stored there; `finclaw serve` or `finclaw ask` begins")
-    return "\n".join(lines)
+        yield "  nothing was ever stored there; `finclaw serve` or `finclaw ask` begins"
 
 
 def _headline(status: Status) -> str:
