@@ -12,7 +12,7 @@ from finclaw.agent.window.compaction.draft import CompactionDraft, Shape
 from finclaw.agent.window.compaction.facts import facts_of
 from finclaw.agent.window.compaction.options import PINNED, is_pinned
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult
-from finclaw.transcript.tool_pairing import calls_of, match_results
+from finclaw.transcript.integrity import calls_of, match_results
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 IDS = st.sampled_from(["a", "b", "c", "d"])

@@ -25,8 +25,8 @@ from finclaw.kernel.event import CircuitChanged, ToolTimedOut
 from finclaw.kernel.message import ToolResult
 from finclaw.kernel.port import Isolation, Tool, ToolOutput, ToolScope
 from finclaw.testing import call, reply
-from finclaw.tools.breaker import OPEN_AT, SHORTEST_REST
 from finclaw.tools.define import raw_tool, tool
+from finclaw.tools.registry import OPEN_AT, SHORTEST_REST
 from finclaw.tools.threads import ToolThreads
 
 

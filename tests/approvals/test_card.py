@@ -17,7 +17,7 @@ from finclaw.approvals.card import LONGEST, card
 from finclaw.approvals.display import format_lines, quote_text
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.builtins.message_window import WindowSettings, window_start
 from finclaw.kernel.message import Message, Role, Source, Text, ToolCall, ToolResult
 from finclaw.testing import call, reply
-from finclaw.transcript.tool_pairing import calls_of, match_results
+from finclaw.transcript.integrity import calls_of, match_results
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from tests.cli.trading_chat import ORDER, kim_wants_to_buy, trading
 from finclaw.app import App
 from finclaw.kernel.approval import Approval
 from finclaw.testing.provider import ScriptedProvider
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 from finclaw.web.principal import OWNER, MessageBody, inbound
 
 

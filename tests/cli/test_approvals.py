@@ -18,7 +18,7 @@ from finclaw.clock import SystemClock
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.approval import Approval
 from finclaw.storage.kinds import open_kind
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -9,7 +9,7 @@ from tests.cli.trading_chat import ORDER, trading
 from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
 from finclaw.cli.chat.event_queue import EventQueue, News, UnsolicitedMessage
 from finclaw.testing.provider import ScriptedProvider
-from finclaw.transcript.approval_id import new_approval_id, short_id
+from finclaw.transcript.approval_ids import new_approval_id, short_id
 
 COMMANDS = KnownCommands("/", ("approve", "approvals", "deny", "help"))
 

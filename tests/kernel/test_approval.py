@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from finclaw.errors import InvalidArguments
 from finclaw.ids import identity
-from finclaw.transcript.approval_id import action_hash, canonical_args, new_approval_id, read_approval_id
+from finclaw.transcript.approval_ids import action_hash, canonical_args, new_approval_id, read_approval_id
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -6,7 +6,7 @@ from typing import Any
 
 from finclaw.kernel.approval import Approval, ApprovalScope, Decision
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.transcript.approval_id import action_hash, new_approval_id
+from finclaw.transcript.approval_ids import action_hash, new_approval_id
 
 ADA = "memory:local:ada"
 BOB = "memory:local:bob"

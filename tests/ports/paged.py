@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from finclaw.kernel.message import Message
-from finclaw.transcript.history import Page, PagedHistory
-from finclaw.transcript.page import message_meta, words_of
+from finclaw.transcript.history import Page, PagedHistory, message_meta, words_of
 
 
 def page(messages: Sequence[Message]) -> Page:

@@ -22,7 +22,7 @@ from finclaw.sessions.session_key import session_key
 from finclaw.storage.jsonl.store import open_jsonl_store
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 SECRET = "나는 leveraged 인버스를 산다 zebra7"
 OPENERS: dict[str, Callable[[Path, FakeClock], Store]] = {

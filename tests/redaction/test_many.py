@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from finclaw.redaction.clean import fold_characters
 from finclaw.redaction.numbers import passes_luhn
 from finclaw.redaction.redact import find_spans, redact
-from finclaw.tools.result_guard import as_text
-from finclaw.tools.result_markup import strip_markup
+from finclaw.tools.result_guard import as_text, strip_markup
 
 CARD = "4111 1111 1111 1111"
 IBAN = "GB82 WEST 1234 5698 7654 32"

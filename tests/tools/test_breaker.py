@@ -17,9 +17,8 @@ from finclaw.errors import (
     ToolUnavailable,
 )
 from finclaw.testing import FakeClock
-from finclaw.tools.breaker import LONGEST_REST, OPEN_AT, SHORTEST_REST, WINDOW, Breakers
 from finclaw.tools.define import tool
-from finclaw.tools.registry import ToolRegistry
+from finclaw.tools.registry import LONGEST_REST, OPEN_AT, SHORTEST_REST, WINDOW, Breakers, ToolRegistry
 
 UP = "api.example.com"
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.tools.result_guard import GuardOptions, guard
-from finclaw.tools.result_markup import strip_markup
+from finclaw.tools.result_guard import GuardOptions, guard, strip_markup
 
 
 @pytest.mark.spec("DX-32", "RG-07")

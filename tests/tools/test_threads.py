@@ -13,10 +13,9 @@ from finclaw.errors import ToolTimeout, ToolUnavailable
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import ToolScope
 from finclaw.testing import FakeClock
-from finclaw.tools.containment import Broken
 from finclaw.tools.define import tool
 from finclaw.tools.threads import ToolThreads
-from finclaw.tools.time_limit import run_with_limit
+from finclaw.tools.time_limit import Broken, run_with_limit
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
 who = contextvars.ContextVar("who", default="nobody")

@@ -16,10 +16,9 @@ from tests.tools.liveness import SCOPE, dead
 
 from finclaw.errors import InvalidArguments, ToolError, ToolTimeout, ToolUnavailable
 from finclaw.kernel.port import ToolOutput
-from finclaw.tools.containment import Broken
 from finclaw.tools.define import DefinedTool
 from finclaw.tools.threads import ToolThreads
-from finclaw.tools.time_limit import run_with_limit
+from finclaw.tools.time_limit import Broken, run_with_limit
 from finclaw.tools.worker import WorkerDied
 
 

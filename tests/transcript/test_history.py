@@ -9,8 +9,7 @@ from tests.ports.paged import page, paged
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Message, Text, ToolCall
-from finclaw.transcript.history import Messages, as_messages, plain_texts, with_more
-from finclaw.transcript.page import Page, compress_meta, words_of
+from finclaw.transcript.history import Messages, Page, as_messages, compress_meta, plain_texts, with_more, words_of
 
 PLACES = st.integers(-20, 20)
 BOUNDS = st.none() | PLACES

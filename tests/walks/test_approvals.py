@@ -18,7 +18,7 @@ from finclaw.kernel.envelope import Capabilities, Inbound, Limits, Sender
 from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
 from finclaw.text import language_of
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 from finclaw.web.approvals_view import evidence
 from finclaw.web.principal import OWNER
 

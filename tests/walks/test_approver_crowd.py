@@ -17,7 +17,7 @@ from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import Inbound
 from finclaw.sessions.session_key import session_key
 from finclaw.testing import call, reply
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -20,7 +20,7 @@ from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.event import ApprovalChanged
 from finclaw.sessions.session_key import session_key
 from finclaw.testing import call, reply
-from finclaw.transcript.approval_id import action_hash, short_id
+from finclaw.transcript.approval_ids import action_hash, short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

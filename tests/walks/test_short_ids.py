@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.walks.deciding import asked, state, wrote
 from tests.walks.house import Gateway, House, in_virtual_time
 
-from finclaw.transcript.approval_id import new_approval_id, short_id
+from finclaw.transcript.approval_ids import new_approval_id, short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

@@ -10,7 +10,7 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.testing import call, fails, reply
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 pytestmark = pytest.mark.spec("DX-22")
 

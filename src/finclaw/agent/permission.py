@@ -25,7 +25,7 @@ from finclaw.taint.named_addresses import NamedAddresses
 from finclaw.taint.sources import others_heard, sources_met
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.strict_arguments import check_strict_arguments
-from finclaw.transcript.approval_id import action_hash
+from finclaw.transcript.approval_ids import action_hash
 
 QUOTE_SECONDS: Final = 10.0
 

@@ -36,7 +36,13 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
 from finclaw.redaction.redact import redact_for_display
-from finclaw.transcript.approval_id import SHORTEST_TYPED, action_hash, new_approval_id, read_approval_id, read_short_id
+from finclaw.transcript.approval_ids import (
+    SHORTEST_TYPED,
+    action_hash,
+    new_approval_id,
+    read_approval_id,
+    read_short_id,
+)
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The card that a person reads before they decide, made by code from the action itself, and texts that imitate one.
 
-A model that writes them could make a false card look true. It is told no id (`transcript/approval_id.py`), so whatever
+A model that writes them could make a false card look true. It is told no id (`transcript/approval_ids.py`), so whatever
 looks like one in its words is made up, or was guessed.
 """
 
@@ -14,8 +14,7 @@ from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ActionButton
 from finclaw.text import Language
-from finclaw.transcript.approval_id import short_id
-from finclaw.transcript.approval_ids import ID_IN_TEXT, MARK
+from finclaw.transcript.approval_ids import ID_IN_TEXT, MARK, short_id
 
 LONGEST: Final = 3_500
 """Characters of a card. What is longer nobody reads, and many a chat would cut."""

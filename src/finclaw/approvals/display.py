@@ -16,7 +16,7 @@ from finclaw.kernel.message import ToolStatus
 from finclaw.kernel.person import reader_zone
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import Language
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 _KOREA: Final = timezone(timedelta(hours=9), "KST")
 _NAMES: Final[dict[Language, dict[str, str]]] = {"en": {}, "ko": {"KST": "한국 시간"}}

@@ -19,7 +19,7 @@ from finclaw.kernel.approval import (
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.store_port import ApprovalStore
-from finclaw.transcript.approval_id import SHORTEST_TYPED, action_hash, read_approval_id, read_short_id
+from finclaw.transcript.approval_ids import SHORTEST_TYPED, action_hash, read_approval_id, read_short_id
 
 _MANY: Final = 1_000
 

@@ -10,7 +10,7 @@ from finclaw.approvals.display import action_line
 from finclaw.kernel.approval import Addressee, Approval, Decision
 from finclaw.kernel.envelope import ActionButton, Inbound, Limits, Outbound, Sender
 from finclaw.text import Language
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 SPEAKER: Final = "approvals"
 CARDS: Final = "approval cards"

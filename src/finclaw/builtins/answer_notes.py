@@ -18,7 +18,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import SUMMARY, Message, Patch, Replace, as_seen
 from finclaw.kernel.scope import ConversationView, DeliveryContext, TurnContext, TurnResult
 from finclaw.text import Language, find_language
-from finclaw.tools.last_line import with_last_line
+from finclaw.tools.control_tokens import with_last_line
 from finclaw.tools.unsourced_figures import NO_SOURCE, has_unsourced_figures
 
 FALLBACK: Final = "fallback_note"

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from finclaw.approvals.display import action_line, action_lines, short_ids, time_of_day
 from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.text import Language
-from finclaw.transcript.approval_id import SHORTEST_TYPED, short_id
+from finclaw.transcript.approval_ids import SHORTEST_TYPED, short_id
 
 Why = RefusalReason | Literal["which", "words"]
 

@@ -16,7 +16,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.text import Language, language_of
-from finclaw.tools.last_line import with_last_line
+from finclaw.tools.control_tokens import with_last_line
 
 ContentClass = Literal["figure", "opinion", "neither"]
 TOKEN: Final = "ATTACH_DISCLAIMER"

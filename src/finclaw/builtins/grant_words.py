@@ -8,7 +8,7 @@ from finclaw.builtins.approval_words import refusal_text
 from finclaw.kernel.approval import RefusalReason, Standing
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import Language
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 
 Why = RefusalReason | Literal["words"]
 Line = Literal["nothing", "here", "everywhere", "line", "more", "how", "revoked"]

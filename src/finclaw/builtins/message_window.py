@@ -14,7 +14,7 @@ from finclaw.builtins.own_settings import read_settings
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message, Truncate
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.transcript.tool_pairing import calls_of, match_results
+from finclaw.transcript.integrity import calls_of, match_results
 
 
 class WindowSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,8 +10,7 @@ from typing import Final, cast
 
 from msgspec import Struct
 
-from finclaw.tools.control_tokens import CONTROL_TOKENS, ControlToken
-from finclaw.tools.last_line import find_open_fence
+from finclaw.tools.control_tokens import CONTROL_TOKENS, ControlToken, find_open_fence
 
 _LINE: Final = re.compile(r" {0,3}<<([A-Z_]{1,40})>>\s{0,60}")
 """Further in it would be code."""

@@ -31,8 +31,7 @@ from finclaw.kernel.scope import Draft, DraftFinding, VisibilityCheck
 from finclaw.redaction import hide_known_secrets
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import Language, text_length
-from finclaw.tools.control_tokens import ControlToken
-from finclaw.tools.last_line import with_last_line
+from finclaw.tools.control_tokens import ControlToken, with_last_line
 
 log = logging.getLogger(__name__)
 

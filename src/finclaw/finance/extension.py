@@ -21,7 +21,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.text import language_of
-from finclaw.tools.last_line import with_last_line
+from finclaw.tools.control_tokens import with_last_line
 from finclaw.tools.unsourced_figures import NO_SOURCE
 
 _PROMPT = """\

@@ -17,7 +17,7 @@ from finclaw.kernel.calendar import Opening
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import reader_zone
 from finclaw.text import Language, language_of
-from finclaw.tools.last_line import with_last_line
+from finclaw.tools.control_tokens import with_last_line
 
 UNIX = "unix"
 USER = "user"

@@ -161,7 +161,7 @@ def _read_sources(metadata: Mapping[str, Any]) -> Iterator[str]:
     return map(str, cast("Sequence[object]", told)) if isinstance(told, list | tuple) else iter(())
 
 
-_MOST: Final = 50
+_MOST_SOURCES: Final = 50
 """That one message remembers. The newest; a card shows fewer, and one is enough to ask."""
 
 
@@ -186,4 +186,4 @@ def remember_note(conversation: ConversationView, sources: Sequence[str], input_
 
 
 def _add_sources(message: Message, sources: Sequence[str]) -> Patch:
-    return Patch(message.id, {SOURCES: limit_sources([*sources, *kept_sources(message)], _MOST)})
+    return Patch(message.id, {SOURCES: limit_sources([*sources, *kept_sources(message)], _MOST_SOURCES)})

@@ -16,10 +16,9 @@ from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, Quote, ToolOutput, ToolScope
 from finclaw.taint.origin import NEVER_OUR_OWN
 from finclaw.tools.arguments import must_be_schema
-from finclaw.tools.docstring import read_docstring
-from finclaw.tools.output import as_output
-from finclaw.tools.signature import Function, signature_of
+from finclaw.tools.signature import Function, read_docstring, signature_of
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.time_limit import as_output
 from finclaw.tools.worker import Home, home_of, run_in_process
 
 Invoke = Callable[[Mapping[str, Any], ToolScope], object]

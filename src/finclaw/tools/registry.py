@@ -1,16 +1,154 @@
-"""The registry of all tools by name, with their sources; and the circuit breakers of what they depend on."""
+"""The registry of all tools by name, with their sources; and the circuit breakers of what they depend on.
+
+A breaker stands before each upstream: one that keeps failing to answer is left alone for a while, and then tried by
+one call. Only timeouts and failures that say they are passing count. A denial, a wrong argument, a stopped turn and a
+tool's own bug tell nothing about the upstream."""
 
 import re
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
 
 from finclaw.clock import SystemClock
-from finclaw.errors import ExtensionError
+from finclaw.errors import (
+    ExtensionError,
+    InvalidArguments,
+    ToolAwaiting,
+    ToolDenied,
+    ToolError,
+    ToolStopped,
+    ToolTimeout,
+    ToolUnavailable,
+)
 from finclaw.kernel.chunk import ToolSpec
+from finclaw.kernel.event import Circuit
 from finclaw.kernel.port import Clock, Tool
-from finclaw.tools.breaker import Breakers
+from finclaw.tools.time_limit import CutOff
+
+OPEN_AT: Final = 5
+"""Failures within the window; fewer than half of the calls there do not count, for a busy upstream may fail some."""
+WINDOW: Final = 60.0
+SHORTEST_REST: Final = 30.0
+LONGEST_REST: Final = 300.0
+"""Seconds without calls: doubled from the one to the other with each try that fails."""
+_MOST_REMEMBERED: Final = 200
+
+_NO_WORD_OF_IT: Final = (InvalidArguments, ToolDenied, ToolAwaiting, ToolStopped, CutOff)
+"""Errors that our own side made: nobody asked the upstream."""
+
+Tell = Callable[[Circuit, Circuit], None]
+
+
+class Breaker:
+    """What is known of one upstream."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.state: Circuit = "closed"
+        self._clock = clock
+        self._recent: deque[tuple[float, bool]] = deque(maxlen=_MOST_REMEMBERED)
+        self._rest = SHORTEST_REST
+        self._opened_at = 0.0
+        self._trying = False
+
+    def admit(self, upstream: str, tell: Tell) -> bool:
+        """Whether this call is the one that tries. Raises ToolUnavailable for those that must wait."""
+        if self.state == "closed":
+            return False
+        left = self._opened_at + self._rest - self._clock.monotonic()
+        if left > 0 or self._trying:
+            raise _resting(upstream, max(1.0, left))
+        self._trying = True
+        if self.state == "open":
+            self._move("half_open", tell)
+        return True
+
+    def record_answer(self, tell: Tell, *, tries: bool) -> None:
+        if tries:
+            self._recent.clear()
+            self._rest = SHORTEST_REST
+            self._move("closed", tell)
+        elif self.state == "closed":
+            self._note(failed=False)
+
+    def record_failure(self, tell: Tell, *, tries: bool) -> None:
+        """Calls that were on their way when it opened say nothing new."""
+        if tries:
+            self._rest = min(self._rest * 2, LONGEST_REST)
+            self._open(tell)
+        elif self.state == "closed":
+            self._note(failed=True)
+            failures = sum(failed for _, failed in self._recent)
+            if failures >= OPEN_AT and failures * 2 >= len(self._recent):
+                self._open(tell)
+
+    def end_trial(self) -> None:
+        """Whatever came of the try, and also if nothing did: the next one may."""
+        self._trying = False
+
+    def _note(self, *, failed: bool) -> None:
+        now = self._clock.monotonic()
+        self._recent.append((now, failed))
+        while self._recent[0][0] <= now - WINDOW:
+            self._recent.popleft()
+
+    def _open(self, tell: Tell) -> None:
+        self._opened_at = self._clock.monotonic()
+        self._move("open", tell)
+
+    def _move(self, after: Circuit, tell: Tell) -> None:
+        before, self.state = self.state, after
+        tell(before, after)
+
+
+class Breakers:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, Breaker] = {}
+
+    def state(self, upstream: str) -> Circuit:
+        known = self._known.get(upstream)
+        return "closed" if known is None else known.state
+
+    def forget(self, upstream: str) -> None:
+        """Nothing of it is left, or it is there anew: it begins with a clean sheet."""
+        self._known.pop(upstream, None)
+
+    @contextmanager
+    def call(self, upstream: str, tell: Tell) -> Generator[None]:
+        """One call of a tool. Raises ToolUnavailable instead while the upstream is left alone; "" is never."""
+        if not upstream:
+            yield
+            return
+        breaker = self._known.setdefault(upstream, Breaker(self._clock))
+        tries = breaker.admit(upstream, tell)
+        try:
+            yield
+        except (ToolTimeout, ToolUnavailable, ConnectionError, TimeoutError):
+            breaker.record_failure(tell, tries=tries)
+            raise
+        except ToolError as error:
+            if not isinstance(error, _NO_WORD_OF_IT):  # a refusal is an answer too
+                breaker.record_answer(tell, tries=tries)
+            raise
+        else:
+            breaker.record_answer(tell, tries=tries)
+        finally:
+            if tries:
+                breaker.end_trial()
+
+
+def _resting(upstream: str, seconds: float) -> ToolUnavailable:
+    return ToolUnavailable(
+        f"{upstream} has not answered several times and is left alone for now; try again in {seconds:.0f} s, "
+        "or go on without it and say so",
+        code="circuit_open",
+        retry_after=seconds,
+    )
+
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every model API takes. By custom a tool is called `resource__tool`."""

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from finclaw.errors import InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
-from finclaw.tools.coercion import Path, format_path
+from finclaw.tools.arguments import Path, format_path
 
 Schema = Mapping[str, Any]
 

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from finclaw.errors import ToolUnavailable
-from finclaw.tools.containment import as_exception, in_this_process
+from finclaw.tools.time_limit import as_exception, in_this_process
 
 log = logging.getLogger(__name__)
 

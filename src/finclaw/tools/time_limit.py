@@ -1,18 +1,25 @@
-"""The time limit of a tool: its task is cancelled when the time is over, and abandoned if it ignores that."""
+"""One run of a tool: its time limit, what it may raise, and what it returned as a ToolOutput.
+
+When the time is over its task is cancelled, and abandoned if it ignores that. An exit or a fork stays with the tool."""
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any, Final
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar, cast
 
 from finclaw.cancellation import until_done
 from finclaw.errors import ToolAwaiting, ToolError, ToolTimeout
+from finclaw.kernel.envelope import ActionButton, NewFile
+from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
-from finclaw.tools.containment import Broken, as_exception, in_this_process
-from finclaw.tools.output import as_output
+from finclaw.tools.result_guard import as_text
 
 log = logging.getLogger(__name__)
 
+FORKED: Final = 70
+"""How a child exits that a tool forked and forgot: it must not go on as a second gateway."""
 GRACE: Final = 2.0
 """Seconds a tool gets to clean up when its time is over; then it is left behind."""
 STOP_GRACE: Final = 0.5
@@ -70,3 +77,52 @@ async def _abandon(running: "asyncio.Future[ToolOutput]", tool: Tool, grace: flo
 def _look_away(running: "asyncio.Future[ToolOutput]") -> None:
     if not running.cancelled():
         running.exception()
+
+
+class Broken(Exception):
+    """A tool ended with something that would end more than the tool, such as SystemExit; `kind` is its name."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"it ended with {kind}")
+        self.kind = kind
+
+
+def as_exception(error: BaseException) -> Exception:
+    """The same, for code that can only bear exceptions. StopIteration is none: coroutines and futures choke on it."""
+    plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+    return error if plain else Broken(type(error).__name__)  # pyright: ignore[reportReturnType]  it was just looked at
+
+
+@contextmanager
+def in_this_process() -> Generator[None]:
+    """What comes out of the block in a forked child goes no further."""
+    home = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != home:
+            os._exit(FORKED)
+
+
+T = TypeVar("T")
+
+
+def as_output(value: object) -> ToolOutput:
+    """Text as it is, anything else as JSON. Facts come only with a ToolOutput: a number alone has no provenance."""
+    if not isinstance(value, ToolOutput):
+        return ToolOutput(as_text(value))
+    content = cast("object", value.content)  # a stranger's code need not be typed
+    facts, files, actions = (
+        _listed(value.facts, Fact),
+        _listed(value.files, NewFile),
+        _listed(value.actions, ActionButton),
+    )
+    has_types = isinstance(content, str) and isinstance(cast("object", value.origin), str)
+    if has_types and (facts, files, actions) == (value.facts, value.files, value.actions):
+        return value
+    return ToolOutput(as_text(content), facts, str(value.origin), files, actions)
+
+
+def _listed(given: object, kind: type[T]) -> tuple[T, ...]:
+    listed = cast("Iterable[object]", given) if isinstance(given, tuple | list) else ()
+    return tuple(each for each in listed if isinstance(each, kind))

@@ -23,7 +23,6 @@ from msgspec import Struct
 from finclaw import errors
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.port import ToolOutput, ToolScope
-from finclaw.tools.containment import Broken
 from finclaw.tools.process.process_tree import (
     HAS_PROCESS_TREE,
     kill_descendants,
@@ -31,6 +30,7 @@ from finclaw.tools.process.process_tree import (
     kill_orphans_of_dead_gateways,
 )
 from finclaw.tools.threads import ToolThreads
+from finclaw.tools.time_limit import Broken
 
 MEMORY: Final = 1024 * 1024 * 1024
 """Bytes of address space; asking for more raises MemoryError there."""

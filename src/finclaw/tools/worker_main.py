@@ -19,7 +19,6 @@ import msgspec
 
 from finclaw.errors import ToolError
 from finclaw.tools.define import DefinedTool, tool
-from finclaw.tools.output import as_output
 from finclaw.tools.process.process_tree import (
     HAS_PROCESS_TREE,
     become_subreaper,
@@ -28,6 +27,7 @@ from finclaw.tools.process.process_tree import (
     set_dumpable,
     set_marker_rlimits,
 )
+from finclaw.tools.time_limit import as_output
 from finclaw.tools.worker import Home, Request, WorkerAnswer, WorkerDone, WorkerFailed
 
 

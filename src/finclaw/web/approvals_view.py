@@ -9,7 +9,7 @@ from finclaw.gateway import Summary
 from finclaw.kernel.approval import Approval, ApprovalScope, RefusalReason, Standing
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.scope import Outcome, OutcomeKind
-from finclaw.transcript.approval_id import SHORTEST_TYPED
+from finclaw.transcript.approval_ids import SHORTEST_TYPED
 from finclaw.web.principal import CHANNEL, Principal
 
 WAIT: Final = 30

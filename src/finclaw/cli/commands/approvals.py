@@ -11,7 +11,7 @@ from finclaw.cli.formatting import clean, print_result
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing
 from finclaw.redaction.redact import redact_for_display
-from finclaw.transcript.approval_id import short_id
+from finclaw.transcript.approval_ids import short_id
 from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 
 _MORE = 10.0

@@ -24,7 +24,7 @@ from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import inbox
 from finclaw.storage.sqlite.approval_times import expiry_at
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
-from finclaw.transcript.approval_id import action_hash, canonical_args
+from finclaw.transcript.approval_ids import action_hash, canonical_args
 
 Words = Callable[[Approval], Inbound]
 

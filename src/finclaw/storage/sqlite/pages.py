@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from finclaw.kernel.message import Message
 from finclaw.storage.sqlite.codec import write
-from finclaw.transcript.page import Page, compress_meta, decompress_meta
+from finclaw.transcript.history import Page, compress_meta, decompress_meta
 
 LATEST: Final = 128
 """The last messages, which every turn looks at, are never packed."""

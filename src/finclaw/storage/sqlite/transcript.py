@@ -12,8 +12,7 @@ from finclaw.storage.blobs.rows import blobs_in_events
 from finclaw.storage.sqlite import pages
 from finclaw.storage.sqlite.codec import events_of, read_event, write
 from finclaw.transcript.fold import patch_message
-from finclaw.transcript.history import Messages, Page, with_pages
-from finclaw.transcript.page import message_meta, words_of
+from finclaw.transcript.history import Messages, Page, message_meta, with_pages, words_of
 
 
 class Folded(Struct, frozen=True):

@@ -20,7 +20,7 @@ from finclaw.storage.sqlite import approvals, carried_over, conversation, facts,
 from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
-from finclaw.transcript.approval_id import read_approval_id, read_short_id
+from finclaw.transcript.approval_ids import read_approval_id, read_short_id
 
 _APPROVAL_ID: Final = re.compile(r"ap-[0-9a-z]{4,}", re.IGNORECASE)
 _WROTE: Final = "body ->> '$.sender.id'"

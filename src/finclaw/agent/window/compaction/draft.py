@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from finclaw.agent.window.tokens import CountMessage
 from finclaw.kernel.message import Message, MessageEvent, Remove, Replace, Text, ToolCall, ToolResult, Truncate
-from finclaw.transcript.tool_pairing import calls_of, match_results
+from finclaw.transcript.integrity import calls_of, match_results
 
 
 class CompactionDraft:
