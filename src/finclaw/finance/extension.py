@@ -12,7 +12,7 @@ from finclaw.finance.history import compare_tool, history_tool
 from finclaw.finance.hours import calendar_tool, hours_tool
 from finclaw.finance.market import DEMO_SOURCE, Market
 from finclaw.finance.market_context import LastQuotes
-from finclaw.finance.output import PRICE_FIELDS, name_sources
+from finclaw.finance.output import PRICE_FIELDS, language_of_reply, name_sources
 from finclaw.finance.portfolio import portfolio_tool
 from finclaw.finance.quote import quote_tool
 from finclaw.kernel.calendar import Calendar
@@ -20,7 +20,6 @@ from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import Tool
 from finclaw.kernel.scope import DeliveryContext
-from finclaw.text import language_of
 from finclaw.tools.control_tokens import with_last_line
 from finclaw.tools.unsourced_figures import NO_SOURCE
 
@@ -83,7 +82,8 @@ class Finance:
         self._is_demo = market.source == DEMO_SOURCE
         for tool in finance_tools(market, self._calendar):
             api.tools.register(tool)
-        prompt = _PROMPT.format(source=market.source) + (_DEMO_PROMPT if self._is_demo else _LIVE_PROMPT)
+        prompt = _PROMPT.format(source=market.source)
+        prompt += _DEMO_PROMPT if self._is_demo else _LIVE_PROMPT
         api.prompt.section("Market data", prompt, priority=750, required=True)
         # Far out, so that it labels what the other layers have made of the reply and not what they started from.
         api.pipeline.register("delivery", self.label, priority=-100)
@@ -95,12 +95,16 @@ class Finance:
     async def label(self, ctx: DeliveryContext) -> Outbound:
         """Prices go stale, and made-up ones must be called so."""
         outbound = await ctx.next()
-        facts = (*ctx.outbound.facts, *(ctx.turn.facts if ctx.turn else ()))
+        facts = ctx.outbound.facts
+        if ctx.turn is not None:
+            facts = (*facts, *ctx.turn.facts)
         if facts:
             self.last_quotes.remember(ctx.ids["session"], facts)
         if outbound.kind != "reply" or ctx.kind == "block":
             return outbound
-        text, asked, begun = outbound.text, ctx.inbound.text, ctx.is_sent_in_blocks
+        text = outbound.text
+        asked = ctx.inbound.text
+        begun = ctx.is_sent_in_blocks
         is_made_up = self._is_demo and any(line in text for line in NO_SOURCE.values())
         if is_made_up or any(fact.source == DEMO_SOURCE for fact in facts):
             return structs.replace(outbound, text=disclose_demo(text, asked, begun=begun), perishable=True)
@@ -113,5 +117,4 @@ def disclose_demo(reply: str, question: str, *, begun: bool = False) -> str:
     """The reply with the line at its end, in the reply's language; unchanged if it has it or says nothing at all."""
     if any(line in reply for line in DEMO_LINES.values()):
         return reply
-    spoken = reply if any(map(str.isalpha, reply)) else question  # a reply may be figures only
-    return with_last_line(reply, DEMO_LINES[language_of(spoken)], begun=begun)
+    return with_last_line(reply, DEMO_LINES[language_of_reply(reply, question)], begun=begun)

@@ -42,18 +42,14 @@ _LONGEST_BREAK = 20
 """Days to look back further than the period: its change starts from the last close before it."""
 
 
-class Move(Struct, frozen=True, kw_only=True):
-    """A price change: from the last close before the period to the latest price in it. Highs and lows are of closes."""
+class PriceChange(Struct, frozen=True, kw_only=True):
+    """A price at the beginning and at the end of a time, and the change between them."""
 
     instrument: Instrument
-    period: Period
     starts: datetime
     start: Decimal
     ends: datetime
     end: Decimal
-    highest_close: Decimal
-    lowest_close: Decimal
-    closes: tuple[tuple[datetime, Decimal], ...]
     source: str
 
     @property
@@ -63,6 +59,41 @@ class Move(Struct, frozen=True, kw_only=True):
     @property
     def change_percent(self) -> Decimal:
         return percent(self.change, self.start)
+
+    def lines(self) -> dict[str, object]:
+        """For the record of a tool."""
+        return {
+            "start": f"{self.start} ({minute(self.starts)})",
+            "end": f"{self.end} ({minute(self.ends)})",
+            "change": f"{self.change:+}",
+            "change_percent": f"{self.change_percent:+}",
+        }
+
+    def change_facts(self) -> tuple[Fact, ...]:
+        """`start` is as of the beginning, the rest as of the end: the dates of a period are the times of its facts."""
+        symbol = self.instrument.symbol
+        return (
+            price_fact(self.instrument, "start", self.start, self.starts, self.source),
+            price_fact(self.instrument, "end", self.end, self.ends, self.source),
+            price_fact(self.instrument, "period_change", self.change, self.ends, self.source),
+            plain_fact(symbol, "period_change_percent", self.change_percent, "%", self.ends, self.source),
+        )
+
+
+class Move(PriceChange, frozen=True, kw_only=True):
+    """A price change: from the last close before the period to the latest price in it. Highs and lows are of closes."""
+
+    period: Period
+    highest_close: Decimal
+    lowest_close: Decimal
+    closes: tuple[tuple[datetime, Decimal], ...]
+
+    def facts(self) -> tuple[Fact, ...]:
+        return (
+            *self.change_facts(),
+            price_fact(self.instrument, "highest_close", self.highest_close, self.ends, self.source),
+            price_fact(self.instrument, "lowest_close", self.lowest_close, self.ends, self.source),
+        )
 
 
 class HistoryTooShort(ToolError):
@@ -75,7 +106,9 @@ async def move(market: Market, instrument: Instrument, period: Period) -> Move:
     found = await market.closes(instrument.symbol, first - timedelta(days=_LONGEST_BREAK))
     closes = found.prices
     inside = _inside(closes, instrument, period, first, last)
-    before = closes.index(inside[0]) - 1 if inside else len(closes) - 1
+    before = len(closes) - 1
+    if inside:
+        before = closes.index(inside[0]) - 1
     if before < 0:
         begins = session_day(instrument, closes[0][0])
         raise HistoryTooShort(
@@ -124,7 +157,7 @@ def days_of(period: Period, today: date) -> tuple[date, date]:
         day = today - timedelta(days=period == "yesterday")
         return day, day
     which, _, unit = period.partition("_")
-    first = _first_day("year" if period == "year_to_date" else unit, today)
+    first = _first_day(unit, today)
     if which != "last":
         return first, today
     last = first - timedelta(days=1)
@@ -142,19 +175,6 @@ def _first_day(unit: str, day: date) -> date:
             return date(day.year, day.month - (day.month - 1) % 3, 1)
         case _:
             return date(day.year, 1, 1)
-
-
-def move_facts(move: Move) -> tuple[Fact, ...]:
-    """`start` is as of the beginning, the rest as of the end: the dates of a period are the times of its facts."""
-    instrument, ends, source = move.instrument, move.ends, move.source
-    return (
-        price_fact(instrument, "start", move.start, move.starts, source),
-        price_fact(instrument, "end", move.end, ends, source),
-        price_fact(instrument, "period_change", move.change, ends, source),
-        plain_fact(instrument.symbol, "period_change_percent", move.change_percent, "%", ends, source),
-        price_fact(instrument, "highest_close", move.highest_close, ends, source),
-        price_fact(instrument, "lowest_close", move.lowest_close, ends, source),
-    )
 
 
 # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,16 +221,13 @@ def history_tool(market: Market) -> Tool:
             {
                 **identity(instrument),
                 "period": args.period,
-                "start": f"{moved.start} ({minute(moved.starts)})",
-                "end": f"{moved.end} ({minute(moved.ends)})",
-                "change": f"{moved.change:+}",
-                "change_percent": f"{moved.change_percent:+}",
+                **moved.lines(),
                 "highest_close": moved.highest_close,
                 "lowest_close": moved.lowest_close,
                 "source": moved.source,
             }
         )
-        return ToolOutput(f"{text}\n\n{_table(moved, bars)}", (*move_facts(moved), *_bar_facts(moved, bars)))
+        return ToolOutput(f"{text}\n\n{_table(moved, bars)}", (*moved.facts(), *_bar_facts(moved, bars)))
 
     return history
 
@@ -218,15 +235,18 @@ def history_tool(market: Market) -> Tool:
 async def _close_on(market: Market, instrument: Instrument, wanted: str) -> ToolOutput:
     today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
     day = _date(wanted, today)
-    found = await market.closes(instrument.symbol, day) if day and _FIRST_DAY <= day <= today else None
-    if found is None or not found.prices or session_day(instrument, found.prices[0][0]) != day:
-        raise NoSuchSession(
-            f"There is no close of {instrument.symbol} on {day or wanted}. Say so and give no figure.",
-            suggestion=str(day or wanted),
-        )
-    (at, close), source = found.prices[0], found.source
-    text = record({**identity(instrument), "date": day, "close": close, "as_of": minute(at), "source": source})
-    return ToolOutput(text, (price_fact(instrument, "close", close, at, source),))
+    missing = NoSuchSession(
+        f"There is no close of {instrument.symbol} on {day or wanted}. Say so and give no figure.",
+        suggestion=str(day or wanted),
+    )
+    if day is None or not _FIRST_DAY <= day <= today:
+        raise missing
+    found = await market.closes(instrument.symbol, day)
+    if not found.prices or session_day(instrument, found.prices[0][0]) != day:
+        raise missing
+    at, close = found.prices[0]
+    text = record({**identity(instrument), "date": day, "close": close, "as_of": minute(at), "source": found.source})
+    return ToolOutput(text, (price_fact(instrument, "close", close, at, found.source),))
 
 
 def _date(wanted: str, today: date) -> date | None:
@@ -235,7 +255,9 @@ def _date(wanted: str, today: date) -> date | None:
         if len(wanted) > len("03-03"):
             return date.fromisoformat(wanted)
         this_year = date.fromisoformat(f"{today.year}-{wanted}")
-        return this_year if this_year <= today else this_year.replace(year=today.year - 1)
+        if this_year > today:
+            return this_year.replace(year=today.year - 1)
+        return this_year
     except ValueError:
         return None
 
@@ -244,7 +266,9 @@ async def _load_bars(market: Market, moved: Move) -> tuple[Bar, ...]:
     symbol = moved.instrument.symbol
     if moved.period == "day":
         return await market.intraday(symbol, 30)
-    return await market.daily(symbol, len(moved.closes)) if moved.period == "week" else ()
+    if moved.period == "week":
+        return await market.daily(symbol, len(moved.closes))
+    return ()
 
 
 def _table(moved: Move, bars: tuple[Bar, ...]) -> str:
@@ -259,18 +283,20 @@ def _bar_facts(moved: Move, bars: tuple[Bar, ...]) -> tuple[Fact, ...]:
     """The highest and lowest price that was really traded, where bars reach far enough to know it."""
     if not bars:
         return ()
-    instrument, at, source = moved.instrument, moved.ends, moved.source
-    volume = Decimal(sum(bar.volume for bar in bars))
-    return (
+    instrument = moved.instrument
+    at = moved.ends
+    source = moved.source
+    facts = [
         price_fact(instrument, "open", bars[0].open, bars[0].starts, source),
         price_fact(instrument, "high", max(bar.high for bar in bars), at, source),
         price_fact(instrument, "low", min(bar.low for bar in bars), at, source),
-        *([plain_fact(instrument.symbol, "volume", volume, "pieces", at, source)] if volume else []),
-    )
+    ]
+    if volume := sum(bar.volume for bar in bars):
+        facts.append(plain_fact(instrument.symbol, "volume", Decimal(volume), "pieces", at, source))
+    return tuple(facts)
 
 
 _MOST_COMPARED = 6
-
 _COMPARE = (
     "Compares two to six instruments over a period, best first: start, end and change of each in its own currency. "
     "Not adjusted for exchange rates; say so where currencies differ."
@@ -295,9 +321,11 @@ def compare_tool(market: Market) -> Tool:
             raise OnlyOne("There is only one instrument to compare. Ask the user for another.")
         moves = [await move(market, each, args.period) for each in chosen[:_MOST_COMPARED]]
         moves.sort(key=lambda each: -each.change_percent)
-        return ToolOutput(
-            "\n\n".join(map(_describe_move, moves)), tuple(fact for each in moves for fact in move_facts(each))
-        )
+        records = [
+            record({**identity(each.instrument), "period": each.period, **each.lines(), "source": each.source})
+            for each in moves
+        ]
+        return ToolOutput("\n\n".join(records), tuple(fact for each in moves for fact in each.facts()))
 
     return compare
 
@@ -311,17 +339,3 @@ def _names(market: Market, query: str) -> tuple[str, ...]:
     except ToolError:
         pass
     return (query,)
-
-
-def _describe_move(moved: Move) -> str:
-    return record(
-        {
-            **identity(moved.instrument),
-            "period": moved.period,
-            "start": f"{moved.start} ({minute(moved.starts)})",
-            "end": f"{moved.end} ({minute(moved.ends)})",
-            "change": f"{moved.change:+}",
-            "change_percent": f"{moved.change_percent:+}",
-            "source": moved.source,
-        }
-    )

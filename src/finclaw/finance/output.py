@@ -45,15 +45,10 @@ def identity(instrument: Instrument) -> dict[str, object]:
 
 def price_fact(instrument: Instrument, field: str, value: Decimal, as_of: datetime, source: str) -> Fact:
     """A price of it, or a difference of two. An index is counted in points: nobody can pay it."""
-    points = instrument.kind == "index"
+    if instrument.kind == "index":
+        return plain_fact(instrument.symbol, field, value, "points", as_of, source)
     return Fact(
-        subject=instrument.symbol,
-        field=field,
-        value=value,
-        unit="points" if points else "",
-        currency=None if points else instrument.currency,
-        as_of=as_of,
-        source=source,
+        subject=instrument.symbol, field=field, value=value, currency=instrument.currency, as_of=as_of, source=source
     )
 
 
@@ -66,7 +61,9 @@ def state(opening: Opening) -> str:
     """`open`, or `closed` with the reason."""
     if opening.is_open:
         return "open"
-    return f"closed ({opening.holiday.name if opening.holiday else opening.reason.replace('_', ' ')})"
+    if opening.holiday is not None:
+        return f"closed ({opening.holiday.name})"
+    return f"closed ({opening.reason.replace('_', ' ')})"
 
 
 def minute(moment: datetime) -> str:
@@ -75,7 +72,9 @@ def minute(moment: datetime) -> str:
 
 def money(value: Decimal, currency: str) -> Decimal:
     """To the smallest coin people write: none for won and yen, cents for the rest."""
-    return value.quantize(Decimal(1) if currency in ("KRW", "JPY") else Decimal("0.01"))
+    if currency in ("KRW", "JPY"):
+        return value.quantize(Decimal(1))
+    return value.quantize(Decimal("0.01"))
 
 
 def moment_fact(subject: str, field: str, moment: datetime, as_of: datetime, source: str) -> Fact:
@@ -110,11 +109,11 @@ def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: boo
     latest: dict[tuple[str, str], datetime] = {}
     for fact in facts:
         if fact.field in PRICE_FIELDS and fact.source not in (USER, DEMO_SOURCE):
-            said = (fact.source, fact.phase if fact.phase in _EXTENDED["en"] else "")
-            latest[said] = max(fact.as_of, latest.get(said, fact.as_of))
+            phase = fact.phase if fact.phase in _EXTENDED["en"] else ""
+            latest[fact.source, phase] = max(fact.as_of, latest.get((fact.source, phase), fact.as_of))
     if not latest:
         return reply
-    language = language_of(reply if any(map(str.isalpha, reply)) else question)
+    language = language_of_reply(reply, question)
     if _TIME.search(reply) and all(translate_source(source, language) in reply for source, _ in latest):
         return reply
     told: list[str] = []
@@ -123,6 +122,13 @@ def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: boo
         told.append(", ".join(filter(None, parts)))
     heading = {"en": "Source", "ko": "출처"}[language]
     return with_last_line(reply, f"({heading}: {'; '.join(told)})", begun=begun)
+
+
+def language_of_reply(reply: str, question: str) -> Language:
+    """The question's language where the reply is figures only."""
+    if any(map(str.isalpha, reply)):
+        return language_of(reply)
+    return language_of(question)
 
 
 def translate_source(source: str, language: Language) -> str:
@@ -139,5 +145,7 @@ def _write_moment(as_of: datetime, language: Language) -> str:
     if language == "en":
         return f"{as_of.astimezone(reader_zone() or UTC):%Y-%m-%d %H:%M %Z}"
     at = as_of.astimezone(reader_zone() or KRX.tz)
-    zone = "한국 시각" if at.tzname() == "KST" else at.tzname()
+    zone = at.tzname()
+    if zone == "KST":
+        zone = "한국 시각"
     return f"{at.month}월 {at.day}일 {at:%H:%M} {zone} 기준"

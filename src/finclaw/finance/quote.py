@@ -85,10 +85,13 @@ def _describe_provenance(quote: Quote) -> dict[str, object]:
         "change_counted_from": quote.day_basis or None,
         "fixing_of": quote.fixing,
         "delayed_minutes": quote.delay or None,
-        "unconfirmed": None if quote.is_confirmed else "a second source did not confirm this price; say so",
-        "stale": "no source answered; this is an older price, say so with its time" if quote.stale else None,
-        "failed_sources": "; ".join(quote.failed) or None,
     }
+    if not quote.is_confirmed:
+        lines["unconfirmed"] = "a second source did not confirm this price; say so"
+    if quote.stale:
+        lines["stale"] = "no source answered; this is an older price, say so with its time"
+    if quote.failed:
+        lines["failed_sources"] = "; ".join(quote.failed)
     if extended := quote.extended:
         told = f"{extended.price} ({minute(extended.as_of)}); it is not the close, tell it apart"
         lines[f"{extended.phase}_market_price"] = told
@@ -98,31 +101,36 @@ def _describe_provenance(quote: Quote) -> dict[str, object]:
 
 def facts_of(quote: Quote) -> tuple[Fact, ...]:
     """Each with the venue and the phase of the trading day it is of; that of a close is `closed`."""
-    instrument, at, source, volume = quote.instrument, quote.as_of, quote.source_label, Decimal(quote.volume)
-    of_now = (
+    instrument = quote.instrument
+    at = quote.as_of
+    source = quote.source_label
+    of_now = [
         price_fact(instrument, "price", quote.price, at, source),
         price_fact(instrument, "change", quote.change, at, source),
         plain_fact(instrument.symbol, "change_percent", quote.change_percent, "%", at, source),
-        *([plain_fact(instrument.symbol, "volume", volume, "pieces", at, source)] if volume else []),
-    )
-    closes = (
-        price_fact(instrument, "previous_close", quote.previous_close, at, source),
-        *([price_fact(instrument, "close", quote.close, at, source)] if quote.close is not None else []),
-    )
-    facts = (
+    ]
+    if quote.volume:
+        of_now.append(plain_fact(instrument.symbol, "volume", Decimal(quote.volume), "pieces", at, source))
+    closes = [price_fact(instrument, "previous_close", quote.previous_close, at, source)]
+    if quote.close is not None:
+        closes.append(price_fact(instrument, "close", quote.close, at, source))
+    facts = [
         *(replace(each, venue=quote.venue, phase=quote.phase) for each in of_now),
         *(replace(each, venue=instrument.exchange, phase="closed") for each in closes),
-        *(() if quote.extended is None else _extended_facts(quote, quote.extended)),
-    )
-    return tuple(replace(each, stale=True) for each in facts) if quote.stale else facts
+    ]
+    if quote.extended is not None:
+        facts += _extended_facts(quote, quote.extended)
+    return tuple(replace(each, stale=quote.stale) for each in facts)
 
 
 def _extended_facts(quote: Quote, extended: ExtendedPrice) -> tuple[Fact, Fact]:
     """The price before or after the session, and its change against the close: never against the close before."""
-    at, source, name = extended.as_of, quote.source_label, f"{extended.phase}_market"
-    symbol, change = quote.instrument.symbol, _extended_change(quote, extended)
+    at = extended.as_of
+    source = quote.source_label
+    name = f"{extended.phase}_market"
+    change = _extended_change(quote, extended)
     price = price_fact(quote.instrument, f"{name}_price", extended.price, at, source)
-    percentage = plain_fact(symbol, f"{name}_change_percent", change, "%", at, source)
+    percentage = plain_fact(quote.instrument.symbol, f"{name}_change_percent", change, "%", at, source)
     traded = {"venue": extended.venue, "phase": extended.phase}
     return replace(price, **traded), replace(percentage, **traded)
 
@@ -182,7 +190,9 @@ def name_missing(batch: QuoteBatch) -> list[str]:
 
 
 def _name_error(error: DataError) -> str:
-    return "not found" if isinstance(error, DataNotFound) else error.suggestion or error.kind
+    if isinstance(error, DataNotFound):
+        return error.kind
+    return error.suggestion or error.kind
 
 
 # ── from facts ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -193,9 +203,14 @@ _NOTES = re.compile(r" \(((?:fixing of|change since|delayed|unconfirmed|stale)[^
 def read_quote(facts: Sequence[Fact], instrument: Instrument) -> Quote:
     """The quote of which these are the facts. Raises KeyError where they are not a quote's."""
     by_field = {fact.field: fact for fact in facts if fact.subject == instrument.symbol}
-    price, volume, close = by_field["price"], by_field.get("volume"), by_field.get("close")
-    found = _NOTES.search(price.source)
-    notes = found[1].split(", ") if found else []
+    price = by_field["price"]
+    volume = by_field.get("volume")
+    close = by_field.get("close")
+    source = price.source
+    notes: list[str] = []
+    if found := _NOTES.search(source):
+        source = source[: found.start()]
+        notes = found[1].split(", ")
     values = {name: note.removeprefix(name).strip() for note in notes for name in _NOTE_NAMES if note.startswith(name)}
     return Quote(
         instrument=instrument,
@@ -204,7 +219,7 @@ def read_quote(facts: Sequence[Fact], instrument: Instrument) -> Quote:
         volume=int(volume.value) if volume else 0,
         as_of=price.as_of,
         opening=TableCalendar().opening(instrument.exchange, price.as_of),
-        source=price.source[: found.start()] if found else price.source,
+        source=source,
         venue=price.venue,
         phase=cast("Phase", price.phase or "regular"),
         close=close.value if close else None,

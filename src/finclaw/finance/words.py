@@ -7,20 +7,20 @@ What a model reads is written by `output.py` and by the tools.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
-from typing import Final
+from typing import Final, cast
 
 from finclaw.finance.history import ChartPeriod, Period, session_day
 from finclaw.finance.hours import VenueHours
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE, ExtendedPrice, Phase, Quote, percent
-from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataUnsupported
+from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataUnsupported, name_failures
 from finclaw.finance.market_data.port import NewsItem
 from finclaw.finance.output import CALENDAR_SOURCE, translate_source
 from finclaw.finance.quote import QuoteBatch
 from finclaw.finance.venue import KRX, VENUES, Venue
 from finclaw.kernel.calendar import ClosedReason, Holiday
 from finclaw.kernel.fact import Fact
-from finclaw.numerals.write import format_financial_number
+from finclaw.numerals.write import CurrencyDisplay, format_financial_number
 from finclaw.text import Language
 
 Facts = Mapping[str, Fact]
@@ -40,27 +40,54 @@ _KINDS_KO: Final = {
     "did not answer": "응답 없음",
 }
 """What a source did instead of answering, by the kind of its failure."""
-_PHASES: Final[dict[Language, dict[Phase, str]]] = {
-    "en": {
-        "regular": "regular session",
-        "closed": "market closed",
-        "pre": "pre-market",
-        "after": "after-market",
-        "continuous": "trades around the clock",
-    },
-    "ko": {
-        "regular": "정규장",
-        "closed": "장 마감",
-        "pre": "프리마켓",
-        "after": "애프터마켓",
-        "continuous": "24시간 거래",
-    },
+_PHASES: Final[dict[Phase, dict[Language, str]]] = {
+    "regular": {"en": "regular session", "ko": "정규장"},
+    "closed": {"en": "market closed", "ko": "장 마감"},
+    "pre": {"en": "pre-market", "ko": "프리마켓"},
+    "after": {"en": "after-market", "ko": "애프터마켓"},
+    "continuous": {"en": "trades around the clock", "ko": "24시간 거래"},
 }
 _AROUND_THE_CLOCK: Final = ("coin", "rate")
-_VENUES_KO: Final = {"NXT": "넥스트레이드", "KRX": "한국거래소"}
-_EXTENDED: Final[dict[Language, str]] = {
-    "en": "{phase}: {price}, {move} against the close ({traded})",
-    "ko": "{phase}: {price}, 종가 대비 {move} ({traded})",
+_VENUES_KO: Final = {"NXT": "넥스트레이드"}
+_TEXTS: Final[dict[str, dict[Language, str]]] = {
+    "previous close": {"en": "previous close {}", "ko": "직전 종가 {}"},
+    "base price": {"en": "from {} at {}", "ko": "기준가 {} ({})"},
+    "volume": {"en": "volume {:,}", "ko": "거래량 {:,}"},
+    "extended": {
+        "en": "{phase}: {price}, {move} against the close ({traded})",
+        "ko": "{phase}: {price}, 종가 대비 {move} ({traded})",
+    },
+    "as of": {"en": "as of {}", "ko": "{} 기준"},
+    "source": {"en": "source: {}", "ko": "출처: {}"},
+    "Source": {"en": "Source: {}", "ko": "출처: {}"},
+    "unchanged": {"en": "unchanged", "ko": "변동 없음"},
+    "points": {"en": " points", "ko": "포인트"},
+    "stale": {
+        "en": "No source answers now; this is the last price that was known.",
+        "ko": "지금은 응답한 출처가 없어 마지막으로 확인된 가격입니다.",
+    },
+    "asked before": {"en": "Asked before: {}", "ko": "먼저 물은 출처: {}"},
+    "no longer known": {"en": "no longer in our records", "ko": "더 이상 종목 목록에 없습니다"},
+    "not available": {"en": "not available now.", "ko": "지금은 가져올 수 없습니다."},
+    "try again": {"en": "Please try again later.", "ko": "잠시 뒤에 다시 시도해 주세요."},
+    "no session": {"en": "no session yet. Last close", "ko": "아직 거래가 없습니다. 마지막 종가"},
+    "no session yet": {"en": "no session yet, last close", "ko": "아직 거래 없음, 마지막 종가"},
+    "comparison": {"en": "Changes, {}, best first:", "ko": "{} 등락, 높은 순:"},
+    "currencies": {
+        "en": "They are in different currencies and not adjusted for exchange rates.",
+        "ko": "통화가 서로 다르며 환율 변동은 반영하지 않았습니다.",
+    },
+    "close of": {"en": "close of {}", "ko": "{} 종가"},
+    "rates": {"en": "rate used {}", "ko": "적용 환율 {}"},
+    "open": {"en": "open", "ko": "열림"},
+    "closes at": {"en": "closes at {}", "ko": "{} 마감"},
+    "never closes": {"en": "never closes", "ko": "24시간 거래"},
+    "closed": {"en": "closed", "ko": "닫힘"},
+    "opens at": {"en": "opens at {}", "ko": "{} 개장"},
+    "opens some time": {"en": "opens at a time nobody knows", "ko": "개장 시각을 알 수 없음"},
+    "no session on it": {"en": "closed", "ko": "휴장"},
+    "until": {"en": "until {}", "ko": "({}까지)"},
+    "hours": {"en": "Hours", "ko": "개장 시간"},
 }
 
 
@@ -83,70 +110,68 @@ def list_quotes(quotes: Sequence[Quote], home: tzinfo | None, language: Language
 
 def describe_missing(batch: QuoteBatch, language: Language) -> list[str]:
     """A line for each that could not be had, with the reason."""
-    gone = "더 이상 종목 목록에 없습니다" if language == "ko" else "no longer in our records"
     missing = [explain_missing(title_of(each, language), error, language) for each, error in batch.missing]
-    return [*missing, *(f"{symbol}: {gone}." for symbol in batch.unknown)]
+    return [*missing, *(f"{symbol}: {_text('no longer known', language)}." for symbol in batch.unknown)]
 
 
 def _quote_lines(quote: Quote, home: tzinfo | None, language: Language) -> Iterator[str]:
     instrument = quote.instrument
-    price, move = write_price(instrument, quote.price, language), write_move(quote, language)
-    yield f"**{title_of(instrument, language)}** {price}  {move}"
+    price = write_price(instrument, quote.price, language)
+    yield f"**{title_of(instrument, language)}** {price}  {write_move(quote, language)}"
     yield " · ".join(_figures(quote, language))
     yield " · ".join((*_where(quote, language), *_provenance(quote, home, language)))
     if quote.extended is not None:
         yield _describe_extended(quote, quote.extended, home, language)
     if quote.stale:
-        yield (
-            "지금은 응답한 출처가 없어 마지막으로 확인된 가격입니다."
-            if language == "ko"
-            else "No source answers now; this is the last price that was known."
-        )
-    if quote.failed and not quote.stale:
-        failed = write_failures(quote.failed, language)
-        yield f"먼저 물은 출처: {failed}" if language == "ko" else f"Asked before: {failed}"
+        yield _text("stale", language)
+    elif quote.failed:
+        yield _text("asked before", language, write_failures(quote.failed, language))
 
 
 def _figures(quote: Quote, language: Language) -> Iterator[str]:
     before = write_price(quote.instrument, quote.previous_close, language)
     if quote.day_basis:
-        yield f"기준가 {before} ({quote.day_basis})" if language == "ko" else f"from {before} at {quote.day_basis}"
+        yield _text("base price", language, before, quote.day_basis)
     else:
-        yield f"직전 종가 {before}" if language == "ko" else f"previous close {before}"
+        yield _text("previous close", language, before)
     if quote.volume and quote.instrument.kind != "index":  # an index counts no pieces, and every source its own thing
-        yield f"거래량 {quote.volume:,}" if language == "ko" else f"volume {quote.volume:,}"
+        yield _text("volume", language, quote.volume)
 
 
 def _line(quote: Quote, home: tzinfo | None, language: Language, *, has_source: bool) -> str:
     instrument = quote.instrument
-    price, move = write_price(instrument, quote.price, language), write_move(quote, language)
+    price = write_price(instrument, quote.price, language)
     at, source = _provenance(quote, home, language)
-    state = "" if instrument.kind in _AROUND_THE_CLOCK else _PHASES[language][quote.phase]
-    notes = " · ".join(filter(None, (state, at, source if has_source else "")))
-    return f"**{title_of(instrument, language)}** {price} {move} · {notes}"
+    notes = [at]
+    if instrument.kind not in _AROUND_THE_CLOCK:
+        notes.insert(0, _PHASES[quote.phase][language])
+    if has_source:
+        notes.append(source)
+    return f"**{title_of(instrument, language)}** {price} {write_move(quote, language)} · {' · '.join(notes)}"
 
 
 def _where(quote: Quote, language: Language) -> Iterator[str]:
     if quote.instrument.kind not in _AROUND_THE_CLOCK:
         yield name_venue(quote.venue or quote.instrument.exchange, language)
     if quote.instrument.kind != "rate":
-        yield _PHASES[language][quote.phase]
+        yield _PHASES[quote.phase][language]
 
 
 def _provenance(quote: Quote, home: tzinfo | None, language: Language) -> tuple[str, str]:
     at = write_moment(quote.as_of, zone_for(quote.instrument, home, language))
-    source = write_source(quote.source_label, language)
-    return (f"{at} 기준", f"출처: {source}") if language == "ko" else (f"as of {at}", f"source: {source}")
+    return _text("as of", language, at), _text("source", language, write_source(quote.source_label, language))
 
 
 def _describe_extended(quote: Quote, extended: ExtendedPrice, home: tzinfo | None, language: Language) -> str:
     change = percent(extended.price - quote.price, quote.price)
+    move = _text("unchanged", language)
+    if change:
+        move = f"{_arrow(change)} {change:+,f}%"
     at = write_moment(extended.as_of, zone_for(quote.instrument, home, language))
-    same = "변동 없음" if language == "ko" else "unchanged"
-    return _EXTENDED[language].format(
-        phase=_PHASES[language][extended.phase].capitalize(),
+    return _TEXTS["extended"][language].format(
+        phase=_PHASES[extended.phase][language].capitalize(),
         price=write_price(quote.instrument, extended.price, language),
-        move=f"{'▲' if change > 0 else '▼'} {change:+,f}%" if change else same,
+        move=move,
         traded=", ".join(filter(None, (name_venue(extended.venue, language), at))),
     )
 
@@ -154,8 +179,12 @@ def _describe_extended(quote: Quote, extended: ExtendedPrice, home: tzinfo | Non
 # ── names, figures, times and sources ───────────────────────────────────────────────────────────────────────
 
 
+def _text(key: str, language: Language, *values: object) -> str:
+    return _TEXTS[key][language].format(*values)
+
+
 def name_of(instrument: Instrument, language: Language) -> str:
-    return instrument.name_ko if language == "ko" else instrument.name_en
+    return {"en": instrument.name_en, "ko": instrument.name_ko}[language]
 
 
 def title_of(instrument: Instrument, language: Language) -> str:
@@ -166,43 +195,54 @@ def title_of(instrument: Instrument, language: Language) -> str:
 
 def name_venue(code: str, language: Language) -> str:
     venue = VENUES.get(code)
+    if venue is not None:
+        return {"en": venue.name_en, "ko": venue.name_ko}[language]
     if language == "ko":
-        return _VENUES_KO.get(code) or (venue.name_ko if venue else code)
-    return venue.name_en if venue else code
+        return _VENUES_KO.get(code, code)
+    return code
 
 
 def write_money(value: Decimal, currency: str, language: Language) -> str:
     """With the digits that the value has: those of a price are its market's, and none is added or taken away."""
-    exponent = value.as_tuple().exponent
-    digits = max(0, -exponent) if isinstance(exponent, int) else 0
-    display = "name" if language == "ko" else "symbol"
+    digits = max(0, -cast("int", value.as_tuple().exponent))
+    displays: Mapping[Language, CurrencyDisplay] = {"en": "symbol", "ko": "name"}
     return format_financial_number(
-        value, language, currency, min_digits=digits, max_digits=digits, currency_display=display
+        value, language, currency, min_digits=digits, max_digits=digits, currency_display=displays[language]
     )
 
 
 def write_price(instrument: Instrument, value: Decimal, language: Language) -> str:
     """An index is counted in points: nobody can pay it."""
     if instrument.kind == "index":
-        return f"{value:,f}{'포인트' if language == 'ko' else ' points'}"
+        return f"{value:,f}{_text('points', language)}"
     return write_money(value, instrument.currency, language)
 
 
 def write_move(quote: Quote, language: Language) -> str:
     """A sign and a percentage with its own sign, so that nobody has to know colours."""
     if not quote.change:
-        return "변동 없음" if language == "ko" else "unchanged"
-    arrow = "▲" if quote.change > 0 else "▼"
-    return f"{arrow} {write_price(quote.instrument, abs(quote.change), language)} ({quote.change_percent:+,f}%)"
+        return _text("unchanged", language)
+    change = write_price(quote.instrument, abs(quote.change), language)
+    return f"{_arrow(quote.change)} {change} ({quote.change_percent:+,f}%)"
+
+
+def _arrow(change: Decimal) -> str:
+    return "▲" if change > 0 else "▼"
 
 
 def zone_for(instrument: Instrument, home: tzinfo | None, language: Language) -> tzinfo:
     """The reader's own zone; where nobody has said it, Seoul for Korean, else the market's."""
+    if instrument.kind in _AROUND_THE_CLOCK:
+        return _reader_zone(home, language)
+    return _reader_zone(home, language, VENUES[instrument.exchange].tz)
+
+
+def _reader_zone(home: tzinfo | None, language: Language, elsewhere: tzinfo = UTC) -> tzinfo:
     if home is not None:
         return home
     if language == "ko":
         return KRX.tz
-    return UTC if instrument.kind in _AROUND_THE_CLOCK else VENUES[instrument.exchange].tz
+    return elsewhere
 
 
 def write_moment(moment: datetime, where: tzinfo) -> str:
@@ -210,11 +250,13 @@ def write_moment(moment: datetime, where: tzinfo) -> str:
 
 
 def write_source(source: str, language: Language) -> str:
-    return _SOURCES_KO.get(source) or translate_source(source, language) if language == "ko" else source
+    if language == "en":
+        return source
+    return _SOURCES_KO.get(source) or translate_source(source, language)
 
 
 def _name_source(source: str, language: Language) -> str:
-    return f"{'출처' if language == 'ko' else 'Source'}: {write_source(source, language)}"
+    return _text("Source", language, write_source(source, language))
 
 
 def write_failures(failed: Iterable[str], language: Language) -> str:
@@ -233,14 +275,17 @@ def _translate_failure(failed: str) -> str:
 
 def explain_missing(what: str, error: DataError, language: Language) -> str:
     """Why there is no figure. `what` is what was wanted, in the reader's language."""
-    causes = error.causes if isinstance(error, AllSourcesFailed) else (error,) if error.source else ()
-    why = write_failures([f"{each.source} {each.kind}" for each in causes if each.source], language)
-    is_for_now = not causes or not all(isinstance(each, DataUnsupported) for each in causes)
-    if language == "ko":
-        again = " 잠시 뒤에 다시 시도해 주세요." if is_for_now else ""
-        return f"{what}: 지금은 가져올 수 없습니다.{f' {why}.' if why else ''}{again}"
-    again = " Please try again later." if is_for_now else ""
-    return f"{what}: not available now.{f' {why}.' if why else ''}{again}"
+    causes: tuple[DataError, ...] = ()
+    if isinstance(error, AllSourcesFailed):
+        causes = error.causes
+    elif error.source:
+        causes = (error,)
+    parts = [f"{what}: {_text('not available', language)}"]
+    if why := write_failures(name_failures(each for each in causes if each.source), language):
+        parts.append(f"{why}.")
+    if not causes or not all(isinstance(each, DataUnsupported) for each in causes):
+        parts.append(_text("try again", language))
+    return " ".join(parts)
 
 
 # ── changes over a period ───────────────────────────────────────────────────────────────────────────────────
@@ -269,9 +314,9 @@ PERIOD_NAMES: Final[Mapping[Period | ChartPeriod, Mapping[Language, str]]] = {
     "5Y": {"en": "5 years", "ko": "5년"},
     "YTD": {"en": "this year", "ko": "올해"},
 }
-_MOVES: Final[dict[Language, tuple[str, str, str]]] = {
-    "en": ("▲ up {0}%", "▼ down {0}%", "unchanged"),
-    "ko": ("▲ {0}% 상승", "▼ {0}% 하락", "변동 없음"),
+_MOVES: Final[dict[Language, tuple[str, str]]] = {
+    "en": ("▲ up {0}%", "▼ down {0}%"),
+    "ko": ("▲ {0}% 상승", "▼ {0}% 하락"),
 }
 _CHANGE: Final[dict[Language, str]] = {
     "en": "**{title}**, {period}: {end}, {move} ({change}) since {day}.",
@@ -296,7 +341,7 @@ def describe_change(
     provenance = " · ".join((write_provenance(instrument, end, home, language), *notes))
     if facts["start"].as_of == end.as_of:
         price = write_price(instrument, end.value, language)
-        none = "아직 거래가 없습니다. 마지막 종가" if language == "ko" else "no session yet. Last close"
+        none = _text("no session", language)
         return f"**{title_of(instrument, language)}**, {period}: {none} {price}.\n{provenance}."
     change = _CHANGE[language].format(
         title=title_of(instrument, language),
@@ -311,7 +356,9 @@ def describe_change(
 
 def _write_extremes(facts: Facts, language: Language) -> str:
     """The prices really reached, where that is known; else the highest and lowest close, unless they are one."""
-    high, low = ("high", "low") if "high" in facts else ("highest_close", "lowest_close")
+    high, low = "highest_close", "lowest_close"
+    if "high" in facts:
+        high, low = "high", "low"
     if facts[high].value == facts[low].value:
         return ""
     return _EXTREMES[language][high].format(f"{facts[high].value:,}", f"{facts[low].value:,}")
@@ -319,53 +366,50 @@ def _write_extremes(facts: Facts, language: Language) -> str:
 
 def write_percent_move(change: Decimal, language: Language) -> str:
     """A sign and a word, so that nobody has to know the colours."""
-    up, down, still = _MOVES[language]
+    up, down = _MOVES[language]
     if not change:
-        return still
-    return (up if change > 0 else down).format(abs(change))
+        return _text("unchanged", language)
+    if change > 0:
+        return up.format(change)
+    return down.format(-change)
 
 
 def write_provenance(instrument: Instrument, fact: Fact, home: tzinfo | None, language: Language) -> str:
     """Who says a figure, and of when it is."""
     at = write_moment(fact.as_of, zone_for(instrument, home, language))
-    source = _name_source(fact.source, language)
-    return f"{source} · {at} 기준" if language == "ko" else f"{source} · as of {at}"
+    return f"{_name_source(fact.source, language)} · {_text('as of', language, at)}"
 
 
 def describe_comparison(
     moves: Sequence[tuple[Instrument, Facts]], period: str, home: tzinfo | None, language: Language
 ) -> str:
     """Changes of several over the same period, in the order given: best first."""
-    heads = {"en": f"Changes, {period}, best first:", "ko": f"{period} 등락, 높은 순:"}
-    lines = [heads[language], *(f"- {_compare_line(*move, language)}" for move in moves)]
+    lines = [_text("comparison", language, period), *(f"- {_compare_line(*move, language)}" for move in moves)]
     if len({instrument.currency for instrument, _ in moves}) > 1:
-        lines.append(
-            "통화가 서로 다르며 환율 변동은 반영하지 않았습니다."
-            if language == "ko"
-            else "They are in different currencies and not adjusted for exchange rates."
-        )
+        lines.append(_text("currencies", language))
     instrument, facts = max(moves, key=lambda move: move[1]["end"].as_of)
     return "\n".join((*lines, write_provenance(instrument, facts["end"], home, language)))
 
 
 def _compare_line(instrument: Instrument, facts: Facts, language: Language) -> str:
-    start, end = facts["start"], facts["end"]
-    prices = [
+    start = facts["start"]
+    end = facts["end"]
+    first, last = (
         f"{write_price(instrument, each.value, language)} ({session_day(instrument, each.as_of)})"
         for each in (start, end)
-    ]
+    )
     if start.as_of == end.as_of:
-        none = "아직 거래 없음, 마지막 종가" if language == "ko" else "no session yet, last close"
-        return f"**{title_of(instrument, language)}** {none} {prices[1]}"
+        return f"**{title_of(instrument, language)}** {_text('no session yet', language)} {last}"
     move = write_percent_move(facts["period_change_percent"].value, language)
-    return f"**{title_of(instrument, language)}** {move}: {' → '.join(prices)}"
+    return f"**{title_of(instrument, language)}** {move}: {first} → {last}"
 
 
 def describe_close(instrument: Instrument, close: Fact, home: tzinfo | None, language: Language) -> str:
     """The close of one day."""
-    on, price = session_day(instrument, close.as_of), write_price(instrument, close.value, language)
-    what = f"{on} 종가: {price}" if language == "ko" else f"close of {on}: {price}"
-    return f"**{title_of(instrument, language)}**, {what}\n{write_provenance(instrument, close, home, language)}"
+    on = _text("close of", language, session_day(instrument, close.as_of))
+    price = write_price(instrument, close.value, language)
+    provenance = write_provenance(instrument, close, home, language)
+    return f"**{title_of(instrument, language)}**, {on}: {price}\n{provenance}"
 
 
 # ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -376,50 +420,50 @@ def describe_conversion(facts: Sequence[Fact], home: tzinfo | None, language: La
     amount, result = (next(fact for fact in facts if fact.field == field) for field in ("amount", "result"))
     given = write_money(amount.value.normalize() + 0, amount.currency or "", language)
     value = write_money(result.value, result.currency or "", language)
-    at = write_moment(result.as_of, home or (KRX.tz if language == "ko" else UTC))
-    source = write_source(result.source, language)
+    at = write_moment(result.as_of, _reader_zone(home, language))
+    source = _text("source", language, write_source(result.source, language))
     rates = write_rates(facts, language)
-    if language == "ko":
-        return f"**{given} = {value}**\n{rates} · {at} 기준 · 출처: {source}"
-    return f"**{given} = {value}**\n{rates} · as of {at} · source: {source}"
+    return f"**{given} = {value}**\n{rates} · {_text('as of', language, at)} · {source}"
 
 
 def write_rates(facts: Iterable[Fact], language: Language) -> str:
     rates = ", ".join(f"{fact.subject} {fact.value:,f}" for fact in facts if fact.field == "rate")
-    return f"적용 환율 {rates}" if language == "ko" else f"rate used {rates}"
+    return _text("rates", language, rates)
 
 
 # ── market hours ────────────────────────────────────────────────────────────────────────────────────────────
 
-_REASONS: Final[dict[Language, dict[ClosedReason, str]]] = {
-    "en": {"weekend": "weekend", "before_open": "before the open", "after_close": "after the close"},
-    "ko": {"weekend": "주말", "before_open": "개장 전", "after_close": "장 마감"},
+_REASONS: Final[dict[ClosedReason, dict[Language, str]]] = {
+    "weekend": {"en": "weekend", "ko": "주말"},
+    "before_open": {"en": "before the open", "ko": "개장 전"},
+    "after_close": {"en": "after the close", "ko": "장 마감"},
 }
-_OTHERS: Final[dict[Language, dict[str, str]]] = {
-    "en": {"pre": "pre-market", "after": "after-market", "unknown": "hours not published"},
-    "ko": {"pre": "프리마켓", "after": "애프터마켓", "unknown": "시간 미공개"},
+_OTHERS: Final[dict[str, dict[Language, str]]] = {
+    "pre": {"en": "pre-market", "ko": "프리마켓"},
+    "after": {"en": "after-market", "ko": "애프터마켓"},
+    "unknown": {"en": "hours not published", "ko": "시간 미공개"},
 }
 
 
 def describe_hours(hours: VenueHours, home: tzinfo | None, language: Language) -> str:
-    now_is, venue = hours.opening, hours.venue
-    change = _both(now_is.changes_at, venue, home, language) if now_is.changes_at else ""
-    if now_is.is_open:
-        words = {"en": ("open", "closes at {}", "never closes"), "ko": ("열림", "{} 마감", "24시간 거래")}[language]
+    opening = hours.opening
+    if opening.is_open:
+        parts = [_text("open", language)]
+        change = "closes at"
+        never = "never closes"
     else:
-        why = name_rest(now_is.holiday or now_is.reason, language)
-        words = {
-            "en": (f"closed ({why})", "opens at {}", "opens at a time nobody knows"),
-            "ko": (f"닫힘 ({why})", "{} 개장", "개장 시각을 알 수 없음"),
-        }[language]
-    name = venue.name_ko if language == "ko" else venue.name_en
-    line = f"**{name}** {words[0]} · {words[1].format(change) if change else words[2]}"
-    if not hours.has_phase:
-        return line
-    phase = hours.phase
-    until = _both(phase.ends, venue, home, language)
-    what = f"{name_venue(phase.venue, language)} {_OTHERS[language][phase.name]}"
-    return f"{line} · {what} ({until}까지)" if language == "ko" else f"{line} · {what} until {until}"
+        parts = [f"{_text('closed', language)} ({name_rest(opening.holiday or opening.reason, language)})"]
+        change = "opens at"
+        never = "opens some time"
+    if opening.changes_at is None:
+        parts.append(_text(never, language))
+    else:
+        parts.append(_text(change, language, _both(opening.changes_at, hours.venue, home, language)))
+    if hours.has_phase:
+        phase = hours.phase
+        until = _text("until", language, _both(phase.ends, hours.venue, home, language))
+        parts.append(f"{name_venue(phase.venue, language)} {_OTHERS[phase.name][language]} {until}")
+    return f"**{name_venue(hours.venue.code, language)}** {' · '.join(parts)}"
 
 
 def describe_session(
@@ -431,58 +475,48 @@ def describe_session(
     language: Language,
 ) -> str:
     """Whether a venue trades on a day, and when; `note` names the holiday, or the reason for other hours."""
-    name = venue.name_ko if language == "ko" else venue.name_en
+    line = f"**{name_venue(venue.code, language)}** {on}"
     why = f" ({note})" if note else ""
     if session is None:
-        return f"**{name}** {on} {'휴장' if language == 'ko' else 'closed'}{why}"
+        return f"{line} {_text('no session on it', language)}{why}"
     opens, closes = (_both(each, venue, home, language) for each in session)
-    if language == "ko":
-        return f"**{name}** {on}{why} · {opens} 개장 · {closes} 마감"
-    return f"**{name}** {on}{why} · opens at {opens} · closes at {closes}"
+    return f"{line}{why} · {_text('opens at', language, opens)} · {_text('closes at', language, closes)}"
 
 
 def name_rest(rest: Holiday | ClosedReason, language: Language) -> str:
     """Why a venue is closed."""
     if isinstance(rest, Holiday):
-        return rest.name_ko if language == "ko" else rest.name
-    return _REASONS[language].get(rest, rest)
+        return {"en": rest.name, "ko": rest.name_ko}[language]
+    return _REASONS[rest][language]
 
 
 def name_calendar(as_of: datetime, home: tzinfo | None, language: Language) -> str:
     """The last line: hours come from our own tables, whatever the prices beside them come from."""
-    source = write_source(CALENDAR_SOURCE, language)
-    if language == "ko":
-        return f"개장 시간: {write_moment(as_of, home or KRX.tz)} 기준, 출처: {source}"
-    return f"Hours: as of {write_moment(as_of, home or UTC)}, source: {source}"
+    at = _text("as of", language, write_moment(as_of, _reader_zone(home, language)))
+    return f"{_text('hours', language)}: {at}, {_text('source', language, write_source(CALENDAR_SOURCE, language))}"
 
 
 def _both(moment: datetime, venue: Venue, home: tzinfo | None, language: Language) -> str:
     """There, and where the reader is if that is another time."""
-    reader = home or (KRX.tz if language == "ko" else venue.tz)
-    there, here = write_moment(moment, venue.tz), write_moment(moment, reader)
-    return there if there == here else f"{there} ({here})"
+    there = write_moment(moment, venue.tz)
+    here = write_moment(moment, _reader_zone(home, language, venue.tz))
+    if there == here:
+        return there
+    return f"{there} ({here})"
 
 
 # ── headlines ───────────────────────────────────────────────────────────────────────────────────────────────
 
-_NEWS: Final[dict[Language, dict[str, str]]] = {
-    "en": {
-        "about": "News about {}",
-        "market": "Market news",
-        "banks": "From the central banks",
-        "none about": "There are no recent headlines about {}.",
-        "none": "There are no recent press releases.",
-        "demo": "Made up: no real news.",
-        "real": "Headlines and links alone; what they say is their publishers'.",
-    },
-    "ko": {
-        "about": "{} 뉴스",
-        "market": "시장 뉴스",
-        "banks": "중앙은행 발표",
-        "none about": "{} 관련 최근 뉴스가 없습니다.",
-        "none": "최근 발표가 없습니다.",
-        "demo": "데모 시장의 지어낸 제목입니다. 실제 뉴스가 아닙니다.",
-        "real": "제목과 링크만 전해 드리며, 내용은 각 매체의 것입니다.",
+_NEWS: Final[dict[str, dict[Language, str]]] = {
+    "about": {"en": "News about {}", "ko": "{} 뉴스"},
+    "market": {"en": "Market news", "ko": "시장 뉴스"},
+    "banks": {"en": "From the central banks", "ko": "중앙은행 발표"},
+    "none about": {"en": "There are no recent headlines about {}.", "ko": "{} 관련 최근 뉴스가 없습니다."},
+    "none": {"en": "There are no recent press releases.", "ko": "최근 발표가 없습니다."},
+    "demo": {"en": "Made up: no real news.", "ko": "데모 시장의 지어낸 제목입니다. 실제 뉴스가 아닙니다."},
+    "real": {
+        "en": "Headlines and links alone; what they say is their publishers'.",
+        "ko": "제목과 링크만 전해 드리며, 내용은 각 매체의 것입니다.",
     },
 }
 
@@ -492,17 +526,22 @@ def describe_news(
 ) -> str:
     """Title, publisher, time and link of each, to the letter and without markup. Of the whole market only central
     banks publish for everybody."""
-    texts, about = _NEWS[language], title_of(instrument, language) if instrument else ""
-    if not items:
-        return texts["none about"].format(about) if about else texts["none"]
     is_demo = any(each.source == DEMO_SOURCE for each in items)
-    heading = texts["about"].format(about) if about else texts["market" if is_demo else "banks"]
-    where = home or (KRX.tz if language == "ko" else UTC)
+    where = _reader_zone(home, language)
+    heading = _NEWS["banks"][language]
+    none = _NEWS["none"][language]
+    if is_demo:
+        heading = _NEWS["market"][language]
     if instrument is not None:
         where = zone_for(instrument, home, language)
+        heading = _NEWS["about"][language].format(title_of(instrument, language))
+        none = _NEWS["none about"][language].format(title_of(instrument, language))
+    if not items:
+        return none
     blocks = [_describe_item(each, where, language) for each in items]
     source = _name_source(", ".join(dict.fromkeys(each.source for each in items)), language)
-    return "\n\n".join([heading, *blocks, f"{source}. {texts['demo' if is_demo else 'real']}"])
+    origin = _NEWS["demo" if is_demo else "real"][language]
+    return "\n\n".join([heading, *blocks, f"{source}. {origin}"])
 
 
 def _describe_item(item: NewsItem, where: tzinfo, language: Language) -> str:

@@ -21,7 +21,7 @@ from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.output import identity, minute, record
+from finclaw.finance.output import identity, record
 from finclaw.finance.resolve import Settle, ask_which, find_instruments, resolve
 from finclaw.finance.words import PERIOD_NAMES
 from finclaw.kernel.envelope import ActionButton, Capabilities, NewFile
@@ -92,8 +92,10 @@ class ChartAnswers:
         """Raises ToolError for a name that is not certain, and where there are no prices."""
         drawn = await self._load(resolve(self._market, wanted.words), wanted, person)
         files = await self._draw(drawn, language, channel)
-        points = () if files else drawn.point_facts(SPARKLINE_WIDTH)
-        return ToolOutput(_describe(drawn, has_picture=bool(files)), (*drawn.facts(), *points), files=files)
+        text = _describe(drawn, has_picture=bool(files))
+        if files:
+            return ToolOutput(text, drawn.facts(), files=files)
+        return ToolOutput(text, (*drawn.facts(), *drawn.point_facts(SPARKLINE_WIDTH)))
 
     async def answer_command(self, args: Sequence[str], scope: CommandScope, channel: Capabilities) -> CommandReply:
         wanted = read_request(args)
@@ -108,8 +110,12 @@ class ChartAnswers:
             return ask_which(error, wanted.words, language, lambda symbol: f"{self._prefix}chart {symbol} {options}")
         files = await self._draw(drawn, language, channel)
         caption = caption_of(drawn, language)
-        text = caption if files else f"{caption}\n`{sparkline([bar.close for bar in drawn.bars])}`"
-        buttons = self._period_buttons(drawn) if channel.buttons is not None else ()
+        text = caption
+        if not files:
+            text = f"{caption}\n`{sparkline([bar.close for bar in drawn.bars])}`"
+        buttons: tuple[ActionButton, ...] = ()
+        if channel.buttons is not None:
+            buttons = self._period_buttons(drawn)
         return CommandReply(text, kind="reply", facts=drawn.facts(), files=files, actions=buttons)
 
     async def _load(self, instrument: Instrument, wanted: ChartRequest, person: Person) -> Chart:
@@ -126,9 +132,9 @@ class ChartAnswers:
         return (NewFile(data=png, name=name, mime="image/png", alt=alt_text_of(chart, language)),)
 
     def _period_buttons(self, chart: Chart) -> tuple[ActionButton, ...]:
-        symbol, style = chart.instrument.symbol, chart.style
+        line = f"{self._prefix}chart {chart.instrument.symbol}"
         return tuple(
-            ActionButton(label=each, command=f"{self._prefix}chart {symbol} {each} {style}")
+            ActionButton(label=each, command=f"{line} {each} {chart.style}")
             for each in _OTHER_PERIODS
             if each != chart.period
         )
@@ -136,18 +142,15 @@ class ChartAnswers:
 
 def _describe(chart: Chart, *, has_picture: bool) -> str:
     """For the model: the figures, and how the person gets the rest."""
-    told = "it goes out with your answer as a picture" if has_picture else "the chat shows no picture of it"
-    lines = {
+    lines: dict[str, object] = {
         **identity(chart.instrument),
         "period": chart.period,
-        "start": f"{chart.base} ({minute(chart.base_at)})",
-        "end": f"{chart.end} ({minute(chart.as_of)})",
-        "change": f"{chart.change:+}",
-        "change_percent": f"{chart.change_percent:+}",
+        **chart.move.lines(),
         "high": chart.highest.high,
         "low": chart.lowest.low,
         "source": chart.source,
-        "chart": told,
-        "sparkline": None if has_picture else sparkline([bar.close for bar in chart.bars]),
     }
-    return record(lines)
+    if has_picture:
+        return record({**lines, "chart": "it goes out with your answer as a picture"})
+    shape = sparkline([bar.close for bar in chart.bars])
+    return record({**lines, "chart": "the chat shows no picture of it", "sparkline": shape})

@@ -11,12 +11,12 @@ from typing import Final, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
-from finclaw.finance.history import ChartPeriod, Period, days_of, session_day
+from finclaw.finance.history import ChartPeriod, Period, PriceChange, days_of, session_day
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import DEMO_SOURCE, Bar, join_bars, percent
+from finclaw.finance.market import DEMO_SOURCE, Bar, join_bars
 from finclaw.finance.market_data.errors import DataEmpty, DataError
 from finclaw.finance.market_data.port import Adjustment, BarRange, MarketData
-from finclaw.finance.output import plain_fact, price_fact
+from finclaw.finance.output import price_fact
 from finclaw.finance.venue import VENUES
 from finclaw.finance.words import (
     PERIOD_NAMES,
@@ -70,12 +70,15 @@ class Chart(Struct, frozen=True, kw_only=True):
         return self.bars[-1].close
 
     @property
-    def change(self) -> Decimal:
-        return self.end - self.base
-
-    @property
-    def change_percent(self) -> Decimal:
-        return percent(self.change, self.base)
+    def move(self) -> PriceChange:
+        return PriceChange(
+            instrument=self.instrument,
+            starts=self.base_at,
+            start=self.base,
+            ends=self.as_of,
+            end=self.end,
+            source=self.source,
+        )
 
     @property
     def highest(self) -> Bar:
@@ -86,20 +89,18 @@ class Chart(Struct, frozen=True, kw_only=True):
         return min(self.bars, key=lambda bar: bar.low)
 
     def facts(self) -> tuple[Fact, ...]:
-        of, at, source = self.instrument, self.as_of, self.source
+        of = self.instrument
+        source = self.source
         return (
-            price_fact(of, "start", self.base, self.base_at, source),
-            price_fact(of, "end", self.end, at, source),
-            price_fact(of, "period_change", self.change, at, source),
-            plain_fact(of.symbol, "period_change_percent", self.change_percent, "%", at, source),
+            *self.move.change_facts(),
             price_fact(of, "high", self.highest.high, self.highest.ends, source),
             price_fact(of, "low", self.lowest.low, self.lowest.ends, source),
         )
 
     def point_facts(self, most: int) -> tuple[Fact, ...]:
         """The closes of up to so many bars: the chart for where no picture is shown."""
-        of, source = self.instrument, self.source
-        return tuple(price_fact(of, "chart_point", bar.close, bar.ends, source) for bar in thin_out(self.bars, most))
+        shown = thin_out(self.bars, most)
+        return tuple(price_fact(self.instrument, "chart_point", bar.close, bar.ends, self.source) for bar in shown)
 
 
 def thin_out(values: Sequence[T], most: int) -> list[T]:
@@ -111,7 +112,9 @@ def thin_out(values: Sequence[T], most: int) -> list[T]:
 def first_day(period: ChartPeriod, today: date) -> date:
     """The first day of a period that ends today."""
     same = _SAME_AS.get(period)
-    return today - timedelta(days=_DAYS[period] - 1) if same is None else days_of(same, today)[0]
+    if same is not None:
+        return days_of(same, today)[0]
+    return today - timedelta(days=_DAYS[period] - 1)
 
 
 async def load_chart(
@@ -129,22 +132,33 @@ async def load_chart(
     if period == "1D":
         series = await data.bars(instrument.symbol, BarRange(first=first, last=today, minutes=_MINUTES))
         bars = tuple(bar for bar in series.bars if bar.day == series.bars[-1].day)
-        before: Sequence[Bar] = await _bars_before(data, instrument, bars[0].day) if bars else ()
+        before: Sequence[Bar] = ()
+        if bars:
+            before = await _bars_before(data, instrument, bars[0].day)
     else:
         series = await data.bars(instrument.symbol, BarRange(first=first - _BREAK, last=today))
         bars = tuple(bar for bar in series.bars if bar.day >= first)
-        bars = bars[-5:] if period == "5D" else bars
+        if period == "5D":
+            bars = bars[-5:]
         before = [bar for bar in series.bars if bars and bar.day < bars[0].day]
     if not bars:
         raise DataEmpty(f"There is no session of {instrument.symbol} in that time", source=series.source)
+    base = bars[0].open
+    base_at = bars[0].starts
+    if before:
+        base = before[-1].close
+        base_at = before[-1].ends
+    shown = bars
+    if style == "candle" and len(bars) > MOST_CANDLES:
+        shown = join_weeks(bars)
     return Chart(
         instrument=instrument,
         period=period,
         style=style,
         colors=colors or default_colors(instrument),
-        bars=join_weeks(bars) if style == "candle" and len(bars) > MOST_CANDLES else bars,
-        base=before[-1].close if before else bars[0].open,
-        base_at=before[-1].ends if before else bars[0].starts,
+        bars=shown,
+        base=base,
+        base_at=base_at,
         as_of=min(bars[-1].ends, now),
         source=series.source,
         adjustment=series.adjustment,
@@ -173,37 +187,24 @@ def join_weeks(bars: Sequence[Bar]) -> tuple[Bar, ...]:
     return tuple(join_bars(week, week[0].starts) for week in weeks)
 
 
-_ADJUSTMENTS: Final[dict[Language, dict[Adjustment, str]]] = {
-    "en": {
-        "none": "not adjusted",
-        "split": "adjusted for splits",
-        "split+dividend": "adjusted for splits and dividends",
-    },
-    "ko": {"none": "수정하지 않은 주가", "split": "액면분할 반영", "split+dividend": "액면분할·배당 반영"},
+_ADJUSTMENTS: Final[dict[Adjustment, dict[Language, str]]] = {
+    "none": {"en": "not adjusted", "ko": "수정하지 않은 주가"},
+    "split": {"en": "adjusted for splits", "ko": "액면분할 반영"},
+    "split+dividend": {"en": "adjusted for splits and dividends", "ko": "액면분할·배당 반영"},
 }
-_LABELS: Final[dict[Language, dict[str, str]]] = {
-    "en": {
-        "since": "{move} since {day}",
-        "only": " (only from {0})",
-        "high": "High {0}",
-        "low": "Low {0}",
-        "stale": "not up to date",
-        "demo": "DEMO: simulated prices",
-        "alt": "{style} of {name} ({symbol}), {first} to {last}: from {start} to {end}, {move}. {high}, {low}.",
-        "line": "Line chart",
-        "candle": "Candlestick chart",
+_LABELS: Final[dict[str, dict[Language, str]]] = {
+    "since": {"en": "{move} since {day}", "ko": "{day} 대비 {move}"},
+    "only": {"en": " (only from {0})", "ko": " ({0} 이후만)"},
+    "high": {"en": "High {0}", "ko": "최고 {0}"},
+    "low": {"en": "Low {0}", "ko": "최저 {0}"},
+    "stale": {"en": "not up to date", "ko": "최신 아님"},
+    "demo": {"en": "DEMO: simulated prices", "ko": "DEMO: 모의 가격"},
+    "alt": {
+        "en": "{style} of {name} ({symbol}), {first} to {last}: from {start} to {end}, {move}. {high}, {low}.",
+        "ko": "{name} ({symbol}) {style}, {first}~{last}: {start}에서 {end}까지, {move}. {high}, {low}.",
     },
-    "ko": {
-        "since": "{day} 대비 {move}",
-        "only": " ({0} 이후만)",
-        "high": "최고 {0}",
-        "low": "최저 {0}",
-        "stale": "최신 아님",
-        "demo": "DEMO: 모의 가격",
-        "alt": "{name} ({symbol}) {style}, {first}~{last}: {start}에서 {end}까지, {move}. {high}, {low}.",
-        "line": "선 차트",
-        "candle": "캔들 차트",
-    },
+    "line": {"en": "Line chart", "ko": "선 차트"},
+    "candle": {"en": "Candlestick chart", "ko": "캔들 차트"},
 }
 
 # ── in and beside the picture ───────────────────────────────────────────────────────────────────────────────
@@ -215,19 +216,22 @@ def title_of(chart: Chart, language: Language) -> str:
 
 def period_of(chart: Chart, language: Language) -> str:
     """With the first day where the source does not reach back as far as was asked."""
-    since = _LABELS[language]["only"].format(chart.bars[0].day) if chart.is_short else ""
-    return f"{PERIOD_NAMES[chart.period][language]}{since}"
+    period = PERIOD_NAMES[chart.period][language]
+    if not chart.is_short:
+        return period
+    return f"{period}{_LABELS['only'][language].format(chart.bars[0].day)}"
 
 
 def headline_of(chart: Chart, language: Language) -> str:
-    move = write_percent_move(chart.change_percent, language)
-    since = _LABELS[language]["since"].format(move=move, day=session_day(chart.instrument, chart.base_at))
+    move = write_percent_move(chart.move.change_percent, language)
+    since = _LABELS["since"][language].format(move=move, day=session_day(chart.instrument, chart.base_at))
     return f"{write_price(chart.instrument, chart.end, language)}   {since}"
 
 
 def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
-    labels = _LABELS[language]
-    return labels["high"].format(f"{chart.highest.high:,}"), labels["low"].format(f"{chart.lowest.low:,}")
+    high = _LABELS["high"][language].format(f"{chart.highest.high:,}")
+    low = _LABELS["low"][language].format(f"{chart.lowest.low:,}")
+    return high, low
 
 
 def source_of(chart: Chart, language: Language) -> str:
@@ -236,35 +240,36 @@ def source_of(chart: Chart, language: Language) -> str:
 
 
 def _notes(chart: Chart, language: Language) -> tuple[str, ...]:
-    is_share = chart.instrument.kind in ("stock", "etf")
-    adjusted = _ADJUSTMENTS[language][chart.adjustment] if is_share else ""
-    stale = _LABELS[language]["stale"] if chart.stale else ""
-    return tuple(filter(None, (adjusted, stale)))
+    notes: list[str] = []
+    if chart.instrument.kind in ("stock", "etf"):
+        notes.append(_ADJUSTMENTS[chart.adjustment][language])
+    if chart.stale:
+        notes.append(_LABELS["stale"][language])
+    return tuple(notes)
 
 
 def watermark_of(language: Language) -> str:
-    return _LABELS[language]["demo"]
+    return _LABELS["demo"][language]
 
 
 def caption_of(chart: Chart, language: Language) -> str:
     """Markdown, with every figure that is a fact of the chart."""
     facts = {fact.field: fact for fact in chart.facts()}
-    period, notes = period_of(chart, language), _notes(chart, language)
-    return describe_change(chart.instrument, facts, period, reader_zone(), language, notes)
+    period = period_of(chart, language)
+    return describe_change(chart.instrument, facts, period, reader_zone(), language, _notes(chart, language))
 
 
 def alt_text_of(chart: Chart, language: Language) -> str:
     high, low = extremes_of(chart, language)
-    labels = _LABELS[language]
-    return labels["alt"].format(
-        style=labels[chart.style],
+    return _LABELS["alt"][language].format(
+        style=_LABELS[chart.style][language],
         name=name_of(chart.instrument, language),
         symbol=chart.instrument.symbol,
         first=chart.bars[0].day,
         last=chart.bars[-1].day,
         start=write_price(chart.instrument, chart.base, language),
         end=write_price(chart.instrument, chart.end, language),
-        move=write_percent_move(chart.change_percent, language),
+        move=write_percent_move(chart.move.change_percent, language),
         high=high,
         low=low.lower(),
     )

@@ -22,12 +22,16 @@ from finclaw.text import Language
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT, DPI = 1_000, 600, 100
+WIDTH = 1_000
+HEIGHT = 600
+DPI = 100
 _UP_DOWN: Final[dict[ChartColors, tuple[str, str]]] = {
     "red-up": ("#d32f2f", "#1565c0"),
     "green-up": ("#1b8a4b", "#c62828"),
 }
-_INK, _PALE, _GRID = "#222222", "#777777", "#e3e3e3"
+_INK = "#222222"
+_PALE = "#777777"
+_GRID = "#e3e3e3"
 _KOREAN_FONTS: Final = (
     "Noto Sans KR",
     "Noto Sans CJK KR",
@@ -89,15 +93,23 @@ def build_figure(chart: Chart, language: Language, font: str | None) -> "Figure"
     """`font` is one with Korean letters; None: there is none, and nothing Korean is written."""
     from matplotlib.figure import Figure  # noqa: PLC0415  optional: the extra `charts`
 
-    language = language if font is not None else "en"
-    fonts = [_LATIN_FONT] if font is None or language == "en" else [font, _LATIN_FONT]
+    fonts = [_LATIN_FONT]
+    if font is None:
+        language = "en"
+    elif language == "ko":
+        fonts.insert(0, font)
     figure: Any = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor="white")
     has_volume = any(bar.volume for bar in chart.bars)
     grid = figure.add_gridspec(5, 1, left=0.05, right=0.90, top=0.82, bottom=0.14, hspace=0.12)
-    prices = figure.add_subplot(grid[:4] if has_volume else grid[:])
     if has_volume:
+        prices = figure.add_subplot(grid[:4])
         _draw_volume(figure.add_subplot(grid[4], sharex=prices), chart)
-    (_draw_candles if chart.style == "candle" else _draw_line)(prices, chart)
+    else:
+        prices = figure.add_subplot(grid[:])
+    if chart.style == "candle":
+        _draw_candles(prices, chart)
+    else:
+        _draw_line(prices, chart)
     _mark_base(prices, chart)
     _mark_extremes(prices, chart, extremes_of(chart, language), fonts)
     for axes in figure.axes:
@@ -116,7 +128,11 @@ def _colors(chart: Chart) -> tuple[str, str]:
 
 def _trend_color(chart: Chart) -> str:
     up, down = _colors(chart)
-    return up if chart.change > 0 else down if chart.change < 0 else _PALE
+    if chart.move.change > 0:
+        return up
+    if chart.move.change < 0:
+        return down
+    return _PALE
 
 
 def _draw_line(axes: Any, chart: Chart) -> None:
@@ -130,7 +146,8 @@ def _draw_line(axes: Any, chart: Chart) -> None:
 def _draw_candles(axes: Any, chart: Chart) -> None:
     """A body from open to close on a wick from low to high. One that rose is hollow, so that no colour is needed."""
     up, down = _colors(chart)
-    lows, highs = [float(bar.low) for bar in chart.bars], [float(bar.high) for bar in chart.bars]
+    lows = [float(bar.low) for bar in chart.bars]
+    highs = [float(bar.high) for bar in chart.bars]
     thinnest = (max(highs) - min(lows)) / 400 or 0.001
     for rose, color in ((True, up), (False, down)):
         places = [place for place, bar in enumerate(chart.bars) if (bar.close >= bar.open) is rose]
@@ -154,8 +171,10 @@ def _mark_base(axes: Any, chart: Chart) -> None:
 
 
 def _mark_extremes(axes: Any, chart: Chart, labels: tuple[str, str], fonts: Sequence[str]) -> None:
-    high, low = chart.highest, chart.lowest
-    top, bottom = float(high.high), float(low.low)
+    high = chart.highest
+    low = chart.lowest
+    top = float(high.high)
+    bottom = float(low.low)
     room = (top - bottom or 1) * 0.14
     axes.set_ylim(min(bottom, float(chart.base)) - room, max(top, float(chart.base)) + room)
     for bar, at, label, offset in ((high, top, labels[0], 8), (low, bottom, labels[1], -8)):
@@ -167,13 +186,22 @@ def _mark_extremes(axes: Any, chart: Chart, labels: tuple[str, str], fonts: Sequ
             (place, at),
             xytext=(0, offset),
             textcoords="offset points",
-            ha="left" if share < 0.1 else "right" if share > 0.9 else "center",
+            ha=_alignment_at(share),
             va="bottom" if offset > 0 else "top",
             fontsize=9,
             color=_INK,
             fontfamily=list(fonts),
             parse_math=False,
         )
+
+
+def _alignment_at(share: float) -> str:
+    """Of a label, so that it stays in the picture."""
+    if share < 0.1:
+        return "left"
+    if share > 0.9:
+        return "right"
+    return "center"
 
 
 def _draw_volume(axes: Any, chart: Chart) -> None:
@@ -203,8 +231,10 @@ def _format_tick(value: float, _: int) -> str:
     for size, letter in ((1e9, "B"), (1e6, "M")):
         if abs(value) >= size:
             return f"{value / size:,.1f}{letter}"
+    if not value:
+        return ""  # the foot of the volumes needs no figure
     if abs(value) >= 1_000 or value == int(value):
-        return f"{value:,.0f}" if value else ""  # the foot of the volumes needs no figure
+        return f"{value:,.0f}"
     return f"{value:,.2f}"
 
 
@@ -222,7 +252,9 @@ def _label_times(axes: Any, chart: Chart) -> None:
 def _time_label(chart: Chart, bar: Bar) -> str:
     if chart.period == "1D":
         return f"{bar.starts.astimezone(VENUES[chart.instrument.exchange].tz):%H:%M}"
-    return f"{bar.day:%Y-%m}" if chart.period in ("1Y", "5Y") else f"{bar.day:%m-%d}"
+    if chart.period in ("1Y", "5Y"):
+        return f"{bar.day:%Y-%m}"
+    return f"{bar.day:%m-%d}"
 
 
 def _write(figure: Any, chart: Chart, language: Language, fonts: Sequence[str]) -> None:

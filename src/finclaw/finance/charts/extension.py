@@ -80,8 +80,8 @@ class Charts:
             from finclaw.finance.charts.answer import ChartRequest  # noqa: PLC0415  `cold_cpu`: what draws
 
             wanted = ChartRequest(args.symbol, args.period, args.style)
-            person, channel = self._person(scope.person), self._channel(scope.channel)
-            return await self._answers().answer_tool(wanted, args.language, person, channel)
+            person = self._person(scope.person)
+            return await self._answers().answer_tool(wanted, args.language, person, self._channel(scope.channel))
 
         return chart
 
