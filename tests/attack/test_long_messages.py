@@ -20,7 +20,6 @@ from tests.web.conftest import AUTH, TOKEN
 
 import finclaw
 from finclaw.agent.settings import AgentSettings
-from finclaw.builtins.memory.wish import FORGET, REMEMBER, remove_quotes
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.control import extract_control_tokens
 from finclaw.pipeline.preview import Preview
@@ -124,8 +123,6 @@ async def test_a_command_with_too_long_arguments_says_so(tmp_path: Path, command
 READERS: dict[str, Callable[[str], object]] = {
     "language": language_of,
     "control tokens": extract_control_tokens,
-    "wish to remember": lambda text: REMEMBER.asked.search(remove_quotes(text)[:20_000]),
-    "wish to forget": lambda text: FORGET.asked.search(remove_quotes(text)[:20_000]),
     "quoted part": unquoted_part,
     "addresses": lambda text: addresses_in(text, bare=True),
     "secrets": redact_for_display,

@@ -177,8 +177,7 @@ def memory(house: House, *script: Any) -> AbstractAsyncContextManager[Gateway]:
 
 
 @in_virtual_time
-async def test_h11_no_never_is_lost_wherever_it_stands(house: House) -> None:
-    """After a page, the words alone are not kept as the person's own."""
+async def test_h11_wish_in_any_wording_saves_nothing_unapproved(house: House) -> None:
     kept = list[str]()
     script = list[Any]()
     for _, note in WISHES.values():
@@ -193,8 +192,11 @@ async def test_h11_no_never_is_lost_wherever_it_stands(house: House) -> None:
 
 
 @in_virtual_time
-async def test_h11_control_a_plain_wish_is_kept(house: House) -> None:
+async def test_h11_control_an_approved_note_is_kept(house: House) -> None:
     script = [READ, reply(call("memory__save", {"text": RULE})), "Well."]
     async with memory(house, *script) as gateway:
         await gateway.ask(f"Remember this: {RULE}.")
+        (asked,) = await gateway.app.approvals()
+        await gateway.ask(f"/approve {asked.id}")
+        await gateway.app.idle()
         assert RULE in ((await gateway.ask("/memory")).reply or "")

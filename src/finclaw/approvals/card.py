@@ -63,6 +63,12 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
     },
 }
 
+_QUESTIONS: Final[dict[Language, dict[str, str]]] = {
+    "en": {"memory__save": "Save this note?", "memory__forget": "Forget this note?"},
+    "ko": {"memory__save": "이 메모를 저장할까요?", "memory__forget": "이 메모를 삭제할까요?"},
+}
+"""Questions for people who need not know the tool's name. Arguments follow them as below any action."""
+
 TITLES: Final = tuple(words["title"] for words in _WORDS.values())
 
 
@@ -100,7 +106,8 @@ def _decision(approval: Approval, prefix: str, *, several: bool) -> Iterable[Act
 def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:
     yield words["title"]
     yield ""
-    yield words["action"].format(tool=quote_text(approval.tool)[1:-1])
+    action = words["action"].format(tool=quote_text(approval.tool)[1:-1])
+    yield _QUESTIONS[approval.language].get(approval.tool, action)
     yield from (f"• {line}" for line in format_lines(approval.args)) if approval.args else (words["nothing"],)
     if approval.quote:
         yield ""

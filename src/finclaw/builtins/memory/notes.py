@@ -9,12 +9,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.builtins.memory.owner import former_names
 from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
 from finclaw.builtins.ranking import rarity, weigh
 from finclaw.errors import ToolError
+from finclaw.ids import parts_of
 from finclaw.kernel.extension import Database, Transaction
 from finclaw.kernel.person import Person
+from finclaw.kernel.record import SenderId
 
 T = TypeVar("T")
 
@@ -129,7 +130,7 @@ class NoteStore:
     async def owner_of(self, person: Person) -> str:
         """The name that a person's notes stand under. Notes under former names are theirs from now on."""
         if person.id not in self._adopted:
-            former = former_names(person)
+            former = _former_names(person)
             if former:
                 await self._database.transaction(lambda rows: _adopt(rows, person.id, former))
                 self._without_notes.discard(person.id)
@@ -216,6 +217,24 @@ class NoteStore:
             return nothing if who is None else work(rows, who)
 
         return await self._database.transaction(run)
+
+
+def owner_name(sender: SenderId) -> str:
+    return ":".join(map(_escape, (sender.channel, sender.account, sender.sender)))
+
+
+def _escape(part: str) -> str:
+    return part.replace("%", "%25").replace(":", "%3A")
+
+
+def _former_names(person: Person) -> tuple[str, ...]:
+    """Names under which notes of this person may still stand.
+
+    They had an identity for themselves before it was linked, and an older release escaped senders too.
+    """
+    known = (person.id, *person.former)
+    spelled = (owner_name(SenderId.parse(who)) for who in known if who.count(":") > 1 and all(parts_of(who)))
+    return tuple(name for name in dict.fromkeys((*person.former, *spelled)) if name != person.id)
 
 
 # ── inside a transaction ────────────────────────────────────────────────────────────────────────────────────
