@@ -18,8 +18,8 @@ def last(expression: str) -> Value:
 def exact(expression: str) -> F:
     value = last(expression)
     assert isinstance(value, Number)
-    assert value.exact is not None, f"{expression} was rounded"
-    return value.exact
+    assert isinstance(value.value, F), f"{expression} was rounded"
+    return value.value
 
 
 def reading(expression: str) -> str:

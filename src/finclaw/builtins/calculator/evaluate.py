@@ -299,14 +299,14 @@ def _describe(value: Value) -> str:
     if isinstance(value, tuple):
         return _cut(f"[{', '.join(map(_describe, value))}]")
     shown = _shorten(value)
-    if value.exact == Fraction(shown):
+    if value.value == Fraction(shown):
         return format(shown, "f")
     return f"≈ {shown:f}" if -12 <= shown.adjusted() <= 40 else f"≈ {shown:E}"
 
 
 def _shorten(number: Number) -> Decimal:
     """Return all digits of a number if there are at most a hundred, else twenty-eight."""
-    digits = None if number.exact is None else _write_all_digits(number.exact)
+    digits = _write_all_digits(number.value) if isinstance(number.value, Fraction) else None
     if digits is not None and digits.adjusted() < _LONGEST and -int(digits.as_tuple().exponent) <= _LONGEST:
         return digits
     return _SHOWING.plus(number.near).normalize(_SHOWING)

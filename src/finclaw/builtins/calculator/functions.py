@@ -14,11 +14,12 @@ _LARGEST: Final = 10_000
 """The most digits before or after the point. Anything beyond is a mistake and would take too long."""
 _EXACT_BITS: Final = 4_096
 """A fraction with a longer numerator or denominator becomes a decimal."""
-_RELIABLE: Final = 45
-"""Digits of a decimal that comparisons use, because the last of the sixty may be wrong."""
+_SHORT: Final = 20
+"""A decimal with at most so many of its reliable digits is exact: the rest is a rounding error, as in sqrt(6.25)."""
 
 WORKING: Final = Context(prec=60, traps=[InvalidOperation, DivisionByZero, Overflow])
-_COMPARING: Final = Context(prec=_RELIABLE, rounding=ROUND_HALF_UP)
+_RELIABLE: Final = Context(prec=45, rounding=ROUND_HALF_UP)
+"""The digits of a decimal that decisions use, because the last of the sixty may be wrong."""
 
 
 class Impossible(Exception):
@@ -29,70 +30,77 @@ class Impossible(Exception):
 class Number:
     """A fraction, or a decimal that is correct to about sixty digits."""
 
-    __slots__ = ("exact", "near")
+    __slots__ = ("value",)
 
     def __init__(self, value: Fraction | Decimal | int) -> None:
-        exact = None if isinstance(value, Decimal) else Fraction(value)
-        self.exact = exact if exact is not None and _bits(exact) <= _EXACT_BITS else None
-        self.near = value if isinstance(value, Decimal) else to_decimal(Fraction(value), WORKING)
-        if self.near and abs(self.near.adjusted()) > _LARGEST:
-            raise Impossible("the result is too large or too small")
+        near = value if isinstance(value, Decimal) else to_decimal(Fraction(value), WORKING)
+        _require(not near or abs(near.adjusted()) <= _LARGEST, "the result is too large or too small")
+        self.value: Fraction | Decimal = near
+        if not isinstance(value, Decimal):
+            fraction = Fraction(value)
+            if _bits(fraction) <= _EXACT_BITS:
+                self.value = fraction
+        elif abs(near.adjusted()) < _LARGEST / 10:
+            rounded = near.normalize(_RELIABLE)
+            if len(rounded.as_tuple().digits) <= _SHORT:
+                self.value = Fraction(rounded)
+
+    @property
+    def near(self) -> Decimal:
+        return self.value if isinstance(self.value, Decimal) else to_decimal(self.value, WORKING)
 
     @property
     def reliable(self) -> Fraction:
         """The value for decisions such as rounding: a decimal a hair below five is five."""
-        return Fraction(_COMPARING.plus(self.near)) if self.exact is None else self.exact
+        return Fraction(_RELIABLE.plus(self.value)) if isinstance(self.value, Decimal) else self.value
 
     def __add__(self, other: "Number") -> "Number":
-        if self.exact is not None and other.exact is not None:
-            return Number(self.exact + other.exact)
+        if isinstance(self.value, Fraction) and isinstance(other.value, Fraction):
+            return Number(self.value + other.value)
         result = WORKING.add(self.near, other.near)
         # The difference of two nearly equal numbers consists of rounding errors.
-        is_noise = result.adjusted() < max(self.near.adjusted(), other.near.adjusted()) - _RELIABLE
+        is_noise = result.adjusted() < max(self.near.adjusted(), other.near.adjusted()) - _RELIABLE.prec
         return ZERO if is_noise else Number(result)
 
     def __sub__(self, other: "Number") -> "Number":
         return self + -other
 
     def __mul__(self, other: "Number") -> "Number":
-        if self.exact is not None and other.exact is not None:
-            return Number(self.exact * other.exact)
+        if isinstance(self.value, Fraction) and isinstance(other.value, Fraction):
+            return Number(self.value * other.value)
         return Number(WORKING.multiply(self.near, other.near))
 
     def __truediv__(self, other: "Number") -> "Number":
-        if not other.near:
-            raise Impossible("division by zero")
-        if self.exact is not None and other.exact is not None:
-            return Number(self.exact / other.exact)
+        _require(bool(other.value), "division by zero")
+        if isinstance(self.value, Fraction) and isinstance(other.value, Fraction):
+            return Number(self.value / other.value)
         return Number(WORKING.divide(self.near, other.near))
 
     def __pow__(self, exponent: "Number") -> "Number":
-        if not self.near and exponent.near <= 0:
-            raise Impossible("zero to a power of zero or less has no value")
         power = exponent.reliable
-        if self.near < 0 and power.denominator != 1:
-            raise Impossible("a negative number has no power that is not whole")
-        root = None
-        if self.exact is not None and exponent.exact is not None:
-            root = _find_exact_root(self.exact, power.denominator)
-        if root in (-1, 0, 1) or (root and _bits(root) * abs(power.numerator) <= _EXACT_BITS):
-            return Number(root**power.numerator)
-        count = Decimal(power.numerator) if power.denominator == 1 else exponent.near
-        if abs(count) > 10**15 or abs(WORKING.multiply(WORKING.log10(abs(self.near)), count)) > _LARGEST:
-            raise Impossible("the power is too large or too small")
+        is_whole = power.denominator == 1
+        _require(bool(self.value) or power > 0, "zero to a power of zero or less has no value")
+        _require(self.value >= 0 or is_whole, "a negative number has no power that is not whole")
+        if not self.value or abs(self.value) == 1:
+            return self if power.numerator % 2 else abs(self)
+        if isinstance(self.value, Fraction) and is_whole and _bits(self.value) * abs(power) <= _EXACT_BITS:
+            return Number(self.value**power.numerator)
+        count = Decimal(power.numerator) if is_whole else exponent.near
+        is_possible = abs(count) <= 10**15 and abs(WORKING.log10(abs(self.near)) * count) <= _LARGEST
+        _require(is_possible, "the power is too large or too small")
         return Number(WORKING.power(self.near, count))
 
     def __neg__(self) -> "Number":
-        return Number(-self.near if self.exact is None else -self.exact)
+        return Number(-self.value)
 
     def __abs__(self) -> "Number":
-        return -self if self.near < 0 else self
+        return -self if self.value < 0 else self
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Number) and not (self - other).near
+        return isinstance(other, Number) and not (self - other).value
 
     def __lt__(self, other: "Number") -> bool:
-        return (self - other).near < 0
+        return (self - other).value < 0
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - nearly equal numbers are equal, so there is no hash
 
@@ -105,50 +113,39 @@ def _bits(value: Fraction) -> int:
     return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise Impossible(problem)
+
+
 ZERO: Final = Number(0)
 ONE: Final = Number(1)
-
-
-def _find_exact_root(value: Fraction, degree: int) -> Fraction | None:
-    if degree == 1 or value == 0:
-        return value
-    if value < 0 or degree > 1_000 or _bits(value) > 512:
-        return None
-    near = WORKING.power(to_decimal(value, WORKING), to_decimal(Fraction(1, degree), WORKING))
-    root = Fraction(near).limit_denominator(10**24)
-    return root if _bits(root) * degree <= 2 * _EXACT_BITS and root**degree == value else None
 
 
 # ── one number ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _square_root(number: Number) -> Number:
-    if number.near < 0:
-        raise Impossible("a negative number has no square root")
+    _require(number.value >= 0, "a negative number has no square root")
     return number ** Number(Fraction(1, 2))
 
 
 def _natural_logarithm(number: Number) -> Number:
-    if number.near <= 0:
-        raise Impossible("only a positive number has a logarithm")
-    return ZERO if number == ONE else Number(WORKING.ln(number.near))
+    _require(number.value > 0, "only a positive number has a logarithm")
+    return Number(WORKING.ln(number.near))
 
 
 def _decimal_logarithm(number: Number) -> Number:
-    if number.near <= 0:
-        raise Impossible("only a positive number has a logarithm")
-    logarithm = WORKING.log10(number.near)
-    whole = Number(int(logarithm.to_integral_value()))
-    return whole if Number(10) ** whole == number else Number(logarithm)
+    _require(number.value > 0, "only a positive number has a logarithm")
+    return Number(WORKING.log10(number.near))
 
 
 def _exponential(base: Number, exponent: Number | None = None) -> Number:
     """exp(x), and exp(base, exponent) as the programs of financial questions have it."""
     if exponent is not None:
         return base**exponent
-    if abs(base.near) > 2.3 * _LARGEST:
-        raise Impossible("the result is too large or too small")
-    return Number(WORKING.exp(base.near)) if base.near else ONE
+    _require(abs(base.near) <= 2.3 * _LARGEST, "the result is too large or too small")
+    return Number(WORKING.exp(base.near))
 
 
 def _floor(number: Number) -> Number:
@@ -162,11 +159,11 @@ def _ceil(number: Number) -> Number:
 def _round_half_up(number: Number, places: Number = ZERO) -> Number:
     """Round half a unit away from zero, as in commerce."""
     digits = places.reliable
-    if digits.denominator != 1 or abs(digits) > 100:
-        raise Impossible("the places to round to are a whole number from -100 to 100")
+    is_possible = digits.denominator == 1 and abs(digits) <= 100
+    _require(is_possible, "the places to round to are a whole number from -100 to 100")
     scale = Fraction(10) ** digits.numerator
     size = Number(floor(abs(number.reliable) * scale + Fraction(1, 2)) / scale)
-    return -size if number.near < 0 else size
+    return -size if number.value < 0 else size
 
 
 # ── many numbers ────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,25 +198,19 @@ def _sum_squares(numbers: tuple[Number, ...]) -> Number:
 # ── growth, and money over time, with the signs and arguments of spreadsheets ───────────────────────────────
 
 
-def _change(old: Number, new: Number) -> Number:
-    return new - old
-
-
 def _growth(old: Number, new: Number) -> Number:
-    if old <= ZERO:
-        raise Impossible("growth is measured from something above zero; use change(old, new) for the difference")
+    _require(old.value > 0, "growth is measured from something above zero; use change(old, new) for the difference")
     return (new - old) / old
 
 
 def _annual_growth(begin: Number, end: Number, years: Number) -> Number:
-    if begin <= ZERO or end < ZERO or years <= ZERO:
-        raise Impossible("cagr(begin, end, years) needs a begin and years above zero, and an end not below it")
+    is_possible = begin.value > 0 and end.value >= 0 and years.value > 0
+    _require(is_possible, "cagr(begin, end, years) needs a begin and years above zero, and an end not below it")
     return (end / begin) ** (ONE / years) - ONE
 
 
 def _compound(principal: Number, rate: Number, years: Number, times_a_year: Number = ONE) -> Number:
-    if times_a_year <= ZERO:
-        raise Impossible("interest is credited more than zero times a year")
+    _require(times_a_year.value > 0, "interest is credited more than zero times a year")
     return principal * (ONE + rate / times_a_year) ** (times_a_year * years)
 
 
@@ -236,15 +227,14 @@ def _payment(rate: Number, periods: Number, pv: Number, fv: Number = ZERO, due: 
 
 
 def _grow(rate: Number, periods: Number) -> Number:
-    if rate <= -ONE:
-        raise Impossible("the rate is above -1, that is -100%")
+    _require(rate.value > -1, "the rate is above -1, that is -100%")
     return (ONE + rate) ** periods
 
 
 def _annuity(rate: Number, periods: Number, due: Number) -> Number:
     """Return the final value of one unit a period; `due` is 1 for payments at the beginning of each period."""
-    if due not in (ZERO, ONE):
-        raise Impossible("the last argument is 0 for payments at the end of a period, or 1 for the beginning")
+    is_known = due in (ZERO, ONE)
+    _require(is_known, "the last argument is 0 for payments at the end of a period, or 1 for the beginning")
     if rate == ZERO:
         return periods
     return (ONE + rate * due) * (_grow(rate, periods) - ONE) / rate
@@ -261,27 +251,26 @@ def _net_present_value(rate: Number, *flows: Number) -> Number:
 
 def _internal_rate(*flows: Number) -> Number:
     """The first flow is today. With one change of sign there is exactly one rate, which halving finds."""
-    signs = [flow > ZERO for flow in flows if flow != ZERO]
+    signs = [flow.value > 0 for flow in flows if flow.value]
     changes = sum(before != after for before, after in pairwise(signs))
-    if changes != 1:
-        raise Impossible(
-            "irr needs flows that change their sign once, such as -100, 60, 60; "
-            f"these change it {changes} times, so there is {'no rate' if not changes else 'perhaps more than one rate'}"
-        )
+    rates = "perhaps more than one rate" if changes else "no rate"
+    _require(
+        changes == 1,
+        "irr needs flows that change their sign once, such as -100, 60, 60; "
+        f"these change it {changes} times, so there is {rates}",
+    )
     is_positive = signs[-1]
     low = Decimal(0)
     high = Decimal(10**12)
-    if (_sum_discounted(flows, high) > 0) is not is_positive:
-        raise Impossible("no rate above -100% makes these flows worth nothing")
+    is_found = (_sum_discounted(flows, high) > 0) is is_positive
+    _require(is_found, "no rate above -100% makes these flows worth nothing")
     for _ in range(260):  # enough for sixty digits, wherever the root is
         middle = WORKING.divide(WORKING.add(low, high), Decimal(2))
         if (_sum_discounted(flows, middle) > 0) is is_positive:
             high = middle
         else:
             low = middle
-    rate = ONE / Number(high) - ONE
-    even = Number(Fraction(rate.near).limit_denominator(10**12))  # a rate such as 10% is meant to come out even
-    return even if even > -ONE and _net_present_value(even, *flows).exact == 0 else rate
+    return ONE / Number(high) - ONE
 
 
 def _sum_discounted(flows: tuple[Number, ...], factor: Decimal) -> Decimal:
@@ -316,7 +305,7 @@ FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Number | bool], int, int]]] = 
     "stdev": (_sample_deviation, 2, MANY),
     "stdevp": (_population_deviation, 1, MANY),
     "pct": (Number.__truediv__, 2, 2),
-    "change": (_change, 2, 2),
+    "change": (lambda old, new: new - old, 2, 2),
     "growth": (_growth, 2, 2),
     "cagr": (_annual_growth, 3, 3),
     "compound": (_compound, 3, 4),
