@@ -109,7 +109,9 @@ def find_figures(text: str) -> list[Figure]:
     for figure in _single_figures(text):
         if found and _is_range(text, found[-1], figure):
             low = found.pop()
-            value = low.value * figure.scale if low.scale == 1 else low.value
+            value = low.value
+            if low.scale == 1:
+                value *= figure.scale
             currency = figure.currency or low.currency
             found.append(replace(figure, start=low.start, value=value, high=figure.value, currency=currency))
         else:
@@ -134,21 +136,27 @@ def _single_figures(text: str) -> Iterator[Figure]:
         if not written:
             yield Figure("date", *match.span())
             continue
-        start, end = match.start(), match.start() + len(match[0].rstrip())
+        start = match.start()
+        end = start + len(match[0].rstrip())
         said = (*(match["before"] or "").split(), match["after"], match["after_words"], match["after_one"])
         currency = next((find_currency(each) or "" for each in said if each), "")
         try:
-            value = read_value(written) * (-1 if match["minus"] or match["inner_minus"] else 1)
+            value = read_value(written)
         except NumeralError:
             yield Figure("unclear", start, end, currency=currency)
             continue
-        decimals = len(written.partition(".")[2].strip()) if _ONE_NUMBER.fullmatch(written.strip()) else 0
+        if match["minus"] or match["inner_minus"]:
+            value = -value
+        decimals = 0
+        if _ONE_NUMBER.fullmatch(written.strip()):
+            decimals = len(written.partition(".")[2].strip())
+        scale = Fraction(1)
         if percent := match["percent"]:
-            part = Fraction(1, 10_000 if "b" in percent.lower() else 100)
-            yield Figure("percent", start, end, value * part, scale=part, decimals=decimals)
+            scale = Fraction(1, 10_000) if "b" in percent.lower() else Fraction(1, 100)
+            yield Figure("percent", start, end, value * scale, scale=scale, decimals=decimals)
         else:
-            unit = _ONE_UNIT.fullmatch(written.strip())
-            scale = read_value(f"1{unit[1]}") if unit else Fraction(1)
+            if unit := _ONE_UNIT.fullmatch(written.strip()):
+                scale = read_value(f"1{unit[1]}")
             yield Figure("amount", start, end, value, currency=currency, scale=scale, decimals=decimals)
 
 

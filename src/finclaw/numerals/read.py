@@ -64,11 +64,14 @@ def read_digits(text: str, start: int, *, commas_separate: bool = False) -> tupl
             f"write {unclear[0].replace(',', '')}, or {unclear[0].replace(',', ', ')}",
         )
     whole = (_PLAIN if commas_separate else _GROUPED).match(text, start)
-    end = whole.end() if whole else start
+    end = start
+    if whole:
+        end = whole.end()
     if not commas_separate and _STRAY_COMMA.match(text, end):
         raise NumeralError(end + 1, "a thousands separator stands before every group of three digits, as in 1,234")
     decimals = _DECIMALS.match(text, end)
-    end = decimals.end() if decimals else end
+    if decimals:
+        end = decimals.end()
     if text[end : end + 1] == ".":
         raise NumeralError(end + 1, "a number has one decimal point, with digits behind it")
     digits = text[start:end].replace(",", "")
@@ -86,7 +89,8 @@ def read_korean(text: str, number: Fraction | None, at: int, *, commas_separate:
 
     3천5백만 is one numeral, and so is 3억 5,000만. In 3억 5000 a 만 may be missing, so that is none.
     """
-    total, section = Fraction(0), Fraction(0)
+    total = Fraction(0)
+    section = Fraction(0)
     small: int | None = None
     large: int | None = None
     begin = at
@@ -95,16 +99,22 @@ def read_korean(text: str, number: Fraction | None, at: int, *, commas_separate:
         for unit in units[0]:
             if unit in KOREAN_SMALL and (small is None or KOREAN_SMALL[unit] < small):
                 small = KOREAN_SMALL[unit]
-                section += small * (1 if number is None else number)
+                if number is None:
+                    number = Fraction(1)
+                section += small * number
             elif unit in KOREAN_LARGE and (large is None or KOREAN_LARGE[unit] < large):
                 part = ((section + (number or 0)) or 1) * KOREAN_LARGE[unit]
                 if large is not None and part >= large:
                     raise NumeralError(begin + 1, "an operator is missing between these two numbers")
-                total, section, small, large = total + part, Fraction(0), None, KOREAN_LARGE[unit]
+                total += part
+                section = Fraction(0)
+                small = None
+                large = KOREAN_LARGE[unit]
             else:
                 raise NumeralError(begin + 1, "an operator is missing between these two numbers")
             number = None
-        at, last = units.end(), small or large or 1
+        at = units.end()
+        last = small or large or 1
         gap = _NEXT_PART.match(text, at)
         if gap is None:
             break
@@ -136,8 +146,14 @@ def _read_suffix(text: str, end: int) -> tuple[int | Fraction, str, int]:
         return 1, "", end
     glued = letters[0].lower()
     for length in range(len(glued), -1, -1):
-        unit, money = glued[:length], glued[length:]
-        if unit in _UNITS and (currency := find_currency(money) if money else "") is not None:
+        unit = glued[:length]
+        money = glued[length:]
+        if unit not in _UNITS:
+            continue
+        currency: str | None = ""
+        if money:
+            currency = find_currency(money)
+        if currency is not None:
             return _UNITS[unit], currency, letters.end()
     raise NumeralError(
         end + 1,

@@ -43,17 +43,23 @@ def format_financial_number(
 
     `currency` is a code such as KRW. `show_sign`: a gain has a plus. What is rounded to nothing has no sign.
     """
-    number, known = _read_value(value), _find_locale(locale)
+    number = _read_value(value)
+    known = _find_locale(locale)
     least, most = _choose_digits(currency, style, min_digits, max_digits)
-    if style != "compact":
-        number = _round(number, most + 2 if style == "percent" else most)
+    if style == "percent":
+        number = _round(number, most + 2)
+    elif style == "decimal":
+        number = _round(number, most)
     with localcontext() as exact:
-        exact.prec, exact.rounding = _PRECISION, ROUND_HALF_UP
+        exact.prec = _PRECISION
+        exact.rounding = ROUND_HALF_UP
         if not currency:
             written = _write_amount(number, known, style, least, most)
         else:
             written = _write_money(number, known, currency, style, least, most, currency_display)
-    return f"+{written}" if show_sign and number > 0 and any(each in written for each in "123456789") else written
+    if show_sign and number > 0 and any(each in written for each in "123456789"):
+        return f"+{written}"
+    return written
 
 
 def _read_value(value: object) -> Decimal:
@@ -79,23 +85,27 @@ def _find_locale(name: str) -> "Locale":
 def _choose_digits(currency: str, style: NumberStyle, least: int | None, most: int | None) -> tuple[int, int]:
     from babel.numbers import get_currency_precision, is_currency  # noqa: PLC0415 - 25 ms of `cold_start`
 
+    usual_least = 0
     if style == "compact":
-        usual = 0, _COMPACT_DIGITS
+        usual_most = _COMPACT_DIGITS
     elif style == "percent":
-        usual = 0, _PERCENT_DIGITS
+        usual_most = _PERCENT_DIGITS
     elif currency and is_currency(currency):
-        usual = get_currency_precision(currency), get_currency_precision(currency)
+        usual_least = usual_most = get_currency_precision(currency)
     else:
-        usual = 0, _DIGITS
-    most = max(usual[1], least or 0) if most is None else most
-    return min(usual[0] if least is None else least, most), most
+        usual_most = _DIGITS
+    if most is None:
+        most = max(usual_most, least or 0)
+    if least is None:
+        least = usual_least
+    return min(least, most), most
 
 
 def _round(number: Decimal, digits: int) -> Decimal:
     with localcontext() as exact:
         exact.prec = 2 * _PRECISION
         rounded = number.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return rounded if rounded else abs(rounded)
+    return rounded or abs(rounded)
 
 
 def _set_digits(pattern: "NumberPattern", least: int, most: int) -> "NumberPattern":
@@ -134,4 +144,6 @@ def _write_money(
     if display != "name":
         return f"{amount} {currency}"
     short = _SHORT_NAMES.get(locale.language, {}).get(currency)
-    return f"{amount}{short}" if short else f"{amount} {numbers.get_currency_name(currency, number, locale)}"
+    if short:
+        return f"{amount}{short}"
+    return f"{amount} {numbers.get_currency_name(currency, number, locale)}"
