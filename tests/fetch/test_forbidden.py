@@ -14,10 +14,9 @@ from tests.fetch.site import Names, Site, counts_as_public, get, text_of
 import finclaw
 from finclaw.errors import ToolDenied, ToolError
 from finclaw.fetch.address import Address, is_public
-from finclaw.fetch.client import HttpFetcher
+from finclaw.fetch.client import HttpFetcher, pinned_session
 from finclaw.fetch.gate import AddressGate, look_up
 from finclaw.fetch.location import read_location
-from finclaw.fetch.pinned import pinned_session
 from finclaw.kernel.fetch import FetchRules
 
 PUBLIC = "93.184.215.14"

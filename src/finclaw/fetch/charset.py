@@ -34,7 +34,9 @@ def decode(body: bytes, named: str) -> str:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
     codec = _CODECS.get(named.strip().lower()) or _declared_charset(body)
-    return body.decode(codec, "replace") if codec else _guess_charset(body)
+    if codec is None:
+        return _guess_charset(body)
+    return body.decode(codec, "replace")
 
 
 def is_text(body: bytes, named: str) -> bool:
@@ -45,9 +47,12 @@ def is_text(body: bytes, named: str) -> bool:
 
 def _declared_charset(body: bytes) -> str | None:
     found = _DECLARED.search(body, 0, _LOOKED_AT)
-    codec = _CODECS.get(found[1].decode("ascii", "replace").lower()) if found else None
-    # A page in UTF-16 could not have been read this far.
-    return "utf-8" if codec and codec.startswith("utf-16") else codec
+    if found is None:
+        return None
+    codec = _CODECS.get(found[1].decode("ascii", "replace").lower())
+    if codec in ("utf-16-le", "utf-16-be"):  # a page in UTF-16 could not have been read this far
+        return "utf-8"
+    return codec
 
 
 def _guess_charset(body: bytes) -> str:

@@ -3,21 +3,25 @@
 import asyncio
 import logging
 import re
+import socket
 import ssl
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Final
+from ipaddress import ip_address
+from typing import Any, Final
 
 import aiohttp
-from aiohttp import ClientResponse, ClientTimeout
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec.structs import replace
 
 from finclaw.errors import ToolDenied, ToolError, ToolTimeout
-from finclaw.fetch.body import ENCODINGS, read_body
+from finclaw.fetch.address import Address
 from finclaw.fetch.charset import is_text
 from finclaw.fetch.gate import AddressGate
 from finclaw.fetch.location import Location, join, read_location
-from finclaw.fetch.pinned import pinned_session
 from finclaw.fetch.revalidation import HostSlots, ReplyCache, validators
 from finclaw.kernel.fetch import FetchReply, FetchRequest
 from finclaw.redaction import hide_and_cut
@@ -41,6 +45,13 @@ _OWN_HEADERS: Final = frozenset({
 })
 # fmt: on
 """Headers that decide how far an answer reaches and whose it is: they are written here and nowhere else."""
+
+_ENCODINGS: Final = "gzip, deflate"
+"""Content encodings that we ask for. Each can be unpacked in small pieces, so a decompression bomb never unfolds."""
+_GZIP: Final = frozenset({"gzip", "x-gzip"})
+_ANY_HEADER: Final = zlib.MAX_WBITS | 32
+_FAMILIES: Final = {4: socket.AF_INET, 6: socket.AF_INET6}
+_AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
 
 
 class HttpFetcher:
@@ -97,8 +108,8 @@ class HttpFetcher:
             "Accept": ", ".join(request.accept) or _ACCEPT_TEXT,
             "User-Agent": _user_agent(),
             **request.headers,
-            "Accept-Encoding": ENCODINGS,
-            **(validators(known) if known else {}),
+            "Accept-Encoding": _ENCODINGS,
+            **validators(known),
         }
         # The limit for the whole is ours; aiohttp's would begin again with every redirect.
         timeout = ClientTimeout(total=None, sock_connect=request.limits.connecting)
@@ -146,7 +157,7 @@ async def _read(location: Location, response: ClientResponse, request: FetchRequ
         url=str(location),
         host=location.host,
         media_type=media_type or _sniff_type(body),
-        charset=charset[1] if charset else "",
+        charset=charset[1] if charset is not None else "",
         body=body,
         truncated=truncated,
         headers={name.lower(): response.headers[name] for name in response.headers},
@@ -191,7 +202,9 @@ def _user_agent() -> str:
 def _sniff_type(body: bytes) -> str:
     if not is_text(body, ""):
         return "application/octet-stream"
-    return "text/html" if body.lstrip()[:1] == b"<" else "text/plain"
+    if body.lstrip().startswith(b"<"):
+        return "text/html"
+    return "text/plain"
 
 
 def _failure(host: str, error: Exception) -> str:
@@ -200,3 +213,114 @@ def _failure(host: str, error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"{host} could not be reached; try again later, or look for another source"
     return f"{host} gave no answer that can be read; try again later, or look for another source"
+
+
+# ── the connection ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pinned_session(
+    addresses: Sequence[Address], timeout: ClientTimeout, tls: ssl.SSLContext | None = None
+) -> ClientSession:
+    """For one host, and to be closed with the answer: nothing of it, cookies or connections, is there for the next.
+
+    Certificates and the Host header keep to the name in the address; only the way there is ours.
+    """
+    connector = TCPConnector(
+        resolver=_Judged(addresses),
+        use_dns_cache=False,
+        force_close=True,
+        ssl=tls or True,
+        # The resolver is not asked about hosts that are numbers. Nobody gets past a socket.
+        socket_factory=_only_to(frozenset(addresses)),
+    )
+    return ClientSession(
+        connector=connector, cookie_jar=DummyCookieJar(), trust_env=False, timeout=timeout, auto_decompress=False
+    )
+
+
+class _Judged(AbstractResolver):
+    def __init__(self, addresses: Sequence[Address]) -> None:
+        self._addresses = addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(each),
+                port=port,
+                family=_FAMILIES[each.version],
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for each in self._addresses
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def _only_to(judged: frozenset[Address]) -> Callable[[_AddressInfo], socket.socket]:
+    def open_socket(info: _AddressInfo) -> socket.socket:
+        family, kind, protocol, _, (host, *_) = info
+        if ip_address(host) not in judged:
+            raise ToolDenied("the connection would have gone to an address that was not judged; nothing was sent")
+        return socket.socket(family, kind, protocol)
+
+    return open_socket
+
+
+# ── the body ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def read_body(chunks: AsyncIterator[bytes], encoding: str, most: int) -> tuple[bytes, bool]:
+    """The first `most` bytes, and whether there were more."""
+    unpack = _unpacker(encoding.strip().lower())
+    body = bytearray()
+    try:
+        async for chunk in chunks:
+            body += unpack.feed(chunk, most + 1 - len(body))
+            if len(body) > most:
+                return bytes(body[:most]), True
+    except zlib.error as error:
+        raise ToolError("the page is packed in a way that cannot be unpacked; look for another source") from error
+    if not unpack.is_whole:
+        raise ToolError("the page broke off before its end; try again, or look for another source")
+    return bytes(body), False
+
+
+class _Plain:
+    is_whole = True
+
+    def feed(self, chunk: bytes, room: int) -> bytes:
+        return chunk[:room]
+
+
+class _Zipped:
+    def __init__(self, *, may_be_bare: bool) -> None:
+        self._may_be_bare = may_be_bare
+        self._stream = zlib.decompressobj(_ANY_HEADER)
+        self._has_begun = False
+
+    @property
+    def is_whole(self) -> bool:
+        return self._stream.eof or not self._has_begun
+
+    def feed(self, chunk: bytes, room: int) -> bytes:
+        if not self._has_begun and chunk:
+            self._has_begun = True
+            if self._may_be_bare and chunk[0] & 0x0F != zlib.DEFLATED:  # many servers leave the header out
+                self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        # What does not fit into the room stays packed, and nobody asks for it: the room is then full.
+        if self._stream.eof:
+            return b""
+        return self._stream.decompress(chunk, room)
+
+
+def _unpacker(encoding: str) -> _Plain | _Zipped:
+    if encoding in ("", "identity"):
+        return _Plain()
+    if encoding in _GZIP or encoding == "deflate":
+        return _Zipped(may_be_bare=encoding == "deflate")
+    raise ToolError("the page is packed in a way that was not asked for; look for another source")

@@ -63,8 +63,7 @@ class AddressGate:
     async def addresses(self, location: Location) -> tuple[Address, ...]:
         """Where it may be asked; the name is looked up once, here. Raises ToolDenied, or ToolError for no answer."""
         self._check(location)
-        literal = location.address
-        found = (literal,) if literal is not None else await self._look_up(location)
+        found = (location.address,) if location.address is not None else await self._look_up(location)
         if not all(self._may_be_asked(location, each) for each in found):
             raise ToolDenied(
                 f"{location.host} is not on the open internet, so it is not fetched; look for a public source"
@@ -86,7 +85,9 @@ class AddressGate:
 
     async def _look_up(self, location: Location) -> tuple[Address, ...]:
         # The last dot keeps a resolver from trying the name inside the machine's own domain.
-        name = location.host if self.is_private(location) else f"{location.host}."
+        name = f"{location.host}."
+        if self.is_private(location):
+            name = location.host
         try:
             found = read_addresses(await self._resolve(name, location.port))
         except (OSError, UnicodeError) as error:
@@ -114,8 +115,11 @@ class _Hosts:
         self._exact: set[str] = set()
         self._with_all_below: set[str] = set()
         for pattern in patterns:
-            names = self._with_all_below if pattern.startswith("*.") else self._exact
-            names.add(_read_setting(setting, pattern.removeprefix("*.")))
+            host = _read_setting(setting, pattern.removeprefix("*."))
+            if pattern.startswith("*."):
+                self._with_all_below.add(host)
+            else:
+                self._exact.add(host)
 
     def __bool__(self) -> bool:
         return bool(self._exact or self._with_all_below)
@@ -134,7 +138,9 @@ def _is_inside(host: str) -> bool:
 
 def _read_setting(setting: str, host: str) -> str:
     try:
-        return read_host(f"[{host}]" if ":" in host else host)
+        if ":" in host:
+            return read_host(f"[{host}]")
+        return read_host(host)
     except ToolDenied as error:
         raise ExtensionError(f"`{setting}` holds {host!r}, which is no host; write example.com and no port") from error
 

@@ -44,7 +44,9 @@ class Location:
         """When the host is one and no name."""
         if ":" in self.host:
             return IPv6Address(self.host)
-        return IPv4Address(self.host) if _ends_in_number(self.host) else None
+        if _ends_in_number(self.host):
+            return IPv4Address(self.host)
+        return None
 
     @property
     def url(self) -> URL:
@@ -78,10 +80,11 @@ def read_location(text: str) -> Location:
     assert authority is not None  # it matches nothing, too
     name = scheme[1].lower()
     host, port = read_host_and_port(authority[0])
+    port = port or DEFAULT_PORTS[name]
     target = text[authority.end() :].partition("#")[0]
     if not target.startswith("/"):
         target = f"/{target}"
-    return Location(name, host, DEFAULT_PORTS[name] if port is None else port, quote(target, safe=_SAFE))
+    return Location(name, host, port, quote(target, safe=_SAFE))
 
 
 def join(base: Location, reference: str) -> Location:
@@ -101,8 +104,10 @@ def read_host_and_port(authority: str) -> tuple[str, int | None]:
     found = _HOST_AND_PORT.fullmatch(authority)
     if found is None:
         raise ToolDenied("the host of this address cannot be read; write it as example.com or example.com:443")
-    port = None if found[2] is None else int(found[2])
-    if port is not None and not 0 < port < 65_536:
+    if found[2] is None:
+        return read_host(found[1]), None
+    port = int(found[2])
+    if not 0 < port < 65_536:
         raise ToolDenied(f"there is no port {port}; leave it out")
     return read_host(found[1]), port
 

@@ -79,7 +79,8 @@ class ReplyCache:
 
     def _forget(self, key: _Key) -> None:
         reply = self._replies.pop(key, None)
-        self._bytes -= _size(key, reply) if reply else 0
+        if reply is not None:
+            self._bytes -= _size(key, reply)
 
 
 def _size(key: _Key, reply: FetchReply) -> int:
@@ -93,8 +94,10 @@ def _size(key: _Key, reply: FetchReply) -> int:
     return len(reply.body) + sum(map(len, texts))
 
 
-def validators(reply: FetchReply) -> dict[str, str]:
-    """Headers that ask whether it still holds. Empty when its server gave nothing to ask by."""
+def validators(reply: FetchReply | None) -> dict[str, str]:
+    """Headers that ask whether a cached reply still holds. Empty when its server gave nothing to ask by."""
+    if reply is None:
+        return {}
     asked = {
         "If-None-Match": reply.headers.get("etag", ""),
         "If-Modified-Since": reply.headers.get("last-modified", ""),
