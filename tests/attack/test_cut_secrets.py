@@ -34,8 +34,8 @@ def mcp_result(*, is_error: bool) -> Callable[[str], object]:
 
 
 CUTS: Final[dict[str, tuple[int, Callable[[str], str]]]] = {
-    "a vendor's number": (40, refusal(lambda text: read_number(text, "yahoo", "a price"))),
-    "a vendor's time": (40, refusal(lambda text: read_time(text, "toss"))),
+    "a vendor's number": (40, refusal(lambda text: read_number(text, "a price"))),
+    "a vendor's time": (40, refusal(read_time)),
     "a line of the terminal": (40, one_line),
     "a message left out of a full queue": (160, shorten),
     "an MCP complaint": (2_000, refusal(mcp_result(is_error=True))),

@@ -14,8 +14,8 @@ from finclaw.demo.market_data import DemoMarketData
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.documents import document_tools
 from finclaw.finance.instrument import Instruments
+from finclaw.finance.live_market import LiveMarket
 from finclaw.finance.market import Market
-from finclaw.finance.market_data.chain import LiveMarket
 from finclaw.finance.market_data.errors import DataUnsupported
 from finclaw.finance.market_data.port import MarketData
 from finclaw.kernel.port import ToolOutput

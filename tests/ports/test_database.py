@@ -20,9 +20,8 @@ from tests.ports.own_statements import (
 
 from finclaw.builtins.mcp import pins
 from finclaw.builtins.memory import notes
-from finclaw.finance import watchlist
+from finclaw.finance import live_market, watchlist
 from finclaw.finance.instruments import choices
-from finclaw.finance.sources import registry
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 RELEASED = {"memory": 3, "mcp": 2}
@@ -70,7 +69,7 @@ async def test_every_statement_of_our_extensions_is_sqlites_and_postgresqls(tmp_
     await use_pins(mcp)
     names = RecordingDatabase(ExtensionDatabase(tmp_path, "instruments", choices.MIGRATIONS, threaded=False))
     await use_choices(names)
-    market = RecordingDatabase(ExtensionDatabase(tmp_path, "finance", registry.MIGRATIONS, threaded=False))
+    market = RecordingDatabase(ExtensionDatabase(tmp_path, "finance", live_market.MIGRATIONS, threaded=False))
     await use_market_data(market)
     watched = RecordingDatabase(ExtensionDatabase(tmp_path, "watchlist", watchlist.MIGRATIONS, threaded=False))
     await use_watchlists(watched)
@@ -87,7 +86,7 @@ async def test_every_statement_of_our_extensions_is_sqlites_and_postgresqls(tmp_
         *notes.MIGRATIONS[RELEASED["memory"] :],
         *pins.MIGRATIONS[RELEASED["mcp"] :],
         *choices.MIGRATIONS,
-        *registry.MIGRATIONS,
+        *live_market.MIGRATIONS,
         *SHARES,
         PUT,
     ],

@@ -12,7 +12,7 @@ from finclaw.builtins.mcp.pins import MIGRATIONS as PINS
 from finclaw.builtins.memory.notes import MIGRATIONS as NOTES
 from finclaw.builtins.memory.notes import NoteStore
 from finclaw.finance.instruments.choices import MIGRATIONS as CHOICES
-from finclaw.finance.sources.registry import MIGRATIONS as MARKET_DATA
+from finclaw.finance.live_market import MIGRATIONS as MARKET_DATA
 from finclaw.finance.watchlist import MIGRATIONS as WATCHLISTS
 
 pytestmark = pytest.mark.postgres

@@ -58,7 +58,7 @@ from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 if TYPE_CHECKING:
     from finclaw.finance.answers import CommandMarket
     from finclaw.finance.instruments.choices import InstrumentChoices
-    from finclaw.finance.market_data.chain import LiveMarket
+    from finclaw.finance.live_market import LiveMarket
 
 
 class BuiltinServices(Struct, frozen=True, kw_only=True):
@@ -240,7 +240,7 @@ def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> M
     if settings.market == "demo":
         return DemoMarket(api.clock, calendar)
     from finclaw.finance.instruments.added import KnownInstruments  # noqa: PLC0415  `cold_cpu`: not for the demo
-    from finclaw.finance.sources.registry import open_live_market  # noqa: PLC0415  `cold_cpu`: the sources' code
+    from finclaw.finance.live_market import open_live_market  # noqa: PLC0415  `cold_cpu`: the sources' code
 
     instruments = KnownInstruments(settings.state)
     api.pipeline.register("tool_call", instruments.mark_names, priority=-100)

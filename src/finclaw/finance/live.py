@@ -27,10 +27,8 @@ from finclaw.finance.market_data.errors import (
     DataTransport,
     DataUnsupported,
 )
-from finclaw.finance.market_data.plausible import check_reading
+from finclaw.finance.market_data.plausible import check_reading, check_series
 from finclaw.finance.market_data.port import BarRange
-from finclaw.finance.market_data.readers import check_series
-from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_access import SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
@@ -155,17 +153,9 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 class LiveProbe:
     """Asks sources their canaries, all sources at once and each one its own in turn."""
 
-    def __init__(
-        self,
-        access: SourceAccess,
-        sources: Mapping[str, DataSource],
-        settings: MarketDataSettings,
-        find: Callable[[str], Instrument | None],
-    ) -> None:
+    def __init__(self, access: SourceAccess, find: Callable[[str], Instrument | None]) -> None:
         """`find` gives the instrument of an exact symbol of our records."""
         self._access = access
-        self._sources = sources
-        self._settings = settings
         self._find = find
 
     async def ask_all(self, ids: Sequence[str]) -> tuple[ProbeResult, ...]:
@@ -190,69 +180,73 @@ class LiveProbe:
         return tuple(results)
 
     def _why_not_asked(self, source: str) -> str:
-        if source in self._settings.disabled:
+        settings = self._access.settings
+        if source in settings.disabled:
             return "switched off in market_data.disabled"
-        if not self._settings.has_keys(source):
+        if not settings.has_keys(source):
             names = " and ".join(SOURCES[source].keys)
             return f"no key: set {names} in market_data.keys to use it"
-        if source == "edgar" and not self._settings.contact:
+        if source == "edgar" and not settings.contact:
             return "no contact: set market_data.contact to an address of mail to use it"
-        return "" if source in self._settings.used() else "in no chain of the settings"
+        if source not in settings.used():
+            return "in no chain of the settings"
+        return ""
 
     async def _ask(self, canary: Canary, figures: dict[str, Decimal]) -> ProbeResult:
-        clock, source = self._access.clock, self._sources[canary.source]
-        began, failure, told = clock.monotonic(), None, ""
-
-        async def answer(client: SourceClient) -> str:
-            return await self._answer(client, source, canary, figures)
-
+        clock = self._access.clock
+        source = self._access.sources[canary.source]
+        began = clock.monotonic()
+        failure: DataError | None = None
+        answer = "it can be read, and has none today"
         try:
-            told = await self._access.ask(source, "people", answer)
+            answer = await self._access.ask(
+                source, "people", lambda client: self._answer(client, source, canary, figures)
+            )
         except DataError as error:
-            failure, told = error, "it can be read, and has none today"
+            failure = error
         took = int((clock.monotonic() - began) * 1_000)
         if failure is not None and not (canary.may_be_empty and isinstance(failure, DataEmpty)):
             return _judge_error(canary.source, canary.question, failure, took)
         return ProbeResult(
-            source=canary.source, question=canary.question, verdict="right", figures=told, milliseconds=took
+            source=canary.source, question=canary.question, verdict="right", figures=answer, milliseconds=took
         )
 
     async def _answer(
         self, client: SourceClient, source: DataSource, canary: Canary, figures: dict[str, Decimal]
     ) -> str:
         """The answer in a few words. Raises DataError for none, and for one that cannot be right."""
-        if canary.kind == "quote":
-            return await self._answer_price(client, source, canary, figures)
-        if canary.kind == "bars":
-            instrument = self._must_find(canary.symbol)
-            last = next(client.calendar.sessions_before(instrument.exchange, client.now())).day
-            span = BarRange(first=last - canary.max_age, last=last)
-            series = await source.read_bars(client, instrument, span)
-            bars = check_series(series, span, None, client.now()).bars
-            _check_range(canary, bars[-1].close, client.name)
-            return f"{bars[-1].close:,} {series.instrument.currency} on {bars[-1].day}"
-        if canary.kind == "fixing":
-            rate = await source.read_fixing(client, canary.symbol[:3], canary.symbol[4:])
-            _check_range(canary, rate.rate, client.name)
-            _check_age(canary, rate.day, client, timedelta(days=8))
-            return f"{rate.rate} on {rate.day}"
-        if canary.kind == "news":
-            about = self._must_find(canary.symbol) if canary.symbol else None
-            news = await source.read_news(client, about, 10)
-            newest = max((each.published_at.date() for each in news), default=None)
-        elif canary.kind == "filings":
-            filings = await source.read_filings(client, self._must_find(canary.symbol), 10)
-            newest = max((each.filed_on for each in filings), default=None)
-        else:
-            today = client.now().date()
-            dates = await source.read_earnings(client, today, today + _AHEAD)
-            if not dates:
-                raise DataMalformed(f"{client.name} has no earnings in a week, which never happens", source=client.name)
-            return f"{len(dates)} companies until {today + _AHEAD}"
-        if newest is None:
-            raise DataEmpty(f"{client.name} has no {canary.question}", source=client.name)
-        _check_age(canary, newest, client, canary.max_age)
-        return f"newest of {newest}"
+        today = client.now().date()
+        match canary.kind:
+            case "quote":
+                return await self._answer_price(client, source, canary, figures)
+            case "bars":
+                instrument = self._must_find(canary.symbol)
+                last = next(client.calendar.sessions_before(instrument.exchange, client.now())).day
+                span = BarRange(first=last - canary.max_age, last=last)
+                series = await source.read_series(client, instrument, span)
+                bar = check_series(series, span, None, client.now()).bars[-1]
+                _check_range(canary, bar.close)
+                return f"{bar.close:,} {instrument.currency} on {bar.day}"
+            case "fixing":
+                rate = await source.read_fixing(client, canary.symbol[:3], canary.symbol[4:])
+                _check_range(canary, rate.rate)
+                _check_age(canary, rate.day, today, timedelta(days=8))
+                return f"{rate.rate} on {rate.day}"
+            case "earnings":
+                dates = await source.read_earnings(client, today, today + _AHEAD)
+                if not dates:
+                    raise DataMalformed("has no earnings in a week, which never happens")
+                return f"{len(dates)} companies until {today + _AHEAD}"
+            case "news":
+                about = self._must_find(canary.symbol) if canary.symbol else None
+                days = [each.published_at.date() for each in await source.read_news(client, about, 10)]
+            case "filings":
+                filings = await source.read_filings(client, self._must_find(canary.symbol), 10)
+                days = [each.filed_on for each in filings]
+        if not days:
+            raise DataEmpty(f"has no {canary.question}")
+        _check_age(canary, max(days), today, canary.max_age)
+        return f"newest of {max(days)}"
 
     async def _answer_price(
         self, client: SourceClient, source: DataSource, canary: Canary, figures: dict[str, Decimal]
@@ -260,18 +254,16 @@ class LiveProbe:
         instrument = self._must_find(canary.symbol)
         answer = (await source.read_quotes(client, [instrument])).get(canary.symbol)
         if answer is None:
-            raise DataUnsupported(f"{client.name} said nothing of {canary.symbol}", source=client.name)
+            raise DataUnsupported(f"said nothing of {canary.symbol}")
         if isinstance(answer, DataError):
             raise answer
         check_reading(answer, self._access.calendar, client.now())
-        _check_range(canary, answer.price, client.name)
+        _check_range(canary, answer.price)
         figures[canary.symbol] = answer.price
         lower = figures.get(canary.above)
         if lower is not None and answer.price <= lower:
             raise DataImplausible(
-                f"{client.name} has {canary.symbol} at {answer.price}, not above {canary.above} at {lower}: "
-                "the two are mixed up",
-                source=client.name,
+                f"has {canary.symbol} at {answer.price}, not above {canary.above} at {lower}: the two are mixed up"
             )
         unit = "points" if instrument.kind == "index" else instrument.currency
         return f"{answer.price:,} {unit} as of {answer.as_of:%Y-%m-%d %H:%M} UTC"
@@ -283,40 +275,35 @@ class LiveProbe:
         return found
 
 
-def _check_range(canary: Canary, figure: Decimal, source: str) -> None:
+def _check_range(canary: Canary, figure: Decimal) -> None:
     if not canary.low <= figure <= canary.high:
         raise DataImplausible(
-            f"{source} has the {canary.question} at {figure:,}, which was between {canary.low:,} and {canary.high:,} "
-            f"on {KNOWN_ON}",
-            source=source,
+            f"has the {canary.question} at {figure:,}, which was between {canary.low:,} and {canary.high:,} "
+            f"on {KNOWN_ON}"
         )
 
 
-def _check_age(canary: Canary, newest: date, client: SourceClient, most: timedelta) -> None:
-    today = client.now().date()
+def _check_age(canary: Canary, newest: date, today: date, most: timedelta) -> None:
     if newest > today + timedelta(days=1):
-        raise DataImplausible(f"{client.name}'s {canary.question} are of {newest}, which is ahead", source=client.name)
+        raise DataImplausible(f"'s {canary.question} are of {newest}, which is ahead")
     if newest < today - most:
-        raise DataStale(
-            f"{client.name}'s newest of the {canary.question} is of {newest}, more than {most.days} days ago",
-            source=client.name,
-        )
+        raise DataStale(f"'s newest of the {canary.question} is of {newest}, more than {most.days} days ago")
 
 
 def _judge_error(source: str, question: str, error: DataError, took: int) -> ProbeResult:
     verdict: Verdict = "wrong"
-    advice = (
-        "its answers have changed, and it is not believed; update FinClaw, or switch it off: "
-        f"market_data.disabled: [{source}]"
-    )
+    switch_off = f"switch it off: market_data.disabled: [{source}]"
+    advice = f"its answers have changed, and it is not believed; update FinClaw, or {switch_off}"
     if isinstance(error, DataTransport):
-        verdict, advice = "down", "look at your network and its status page; the next source of each chain is asked"
+        verdict = "down"
+        advice = "look at your network and its status page; the next source of each chain is asked"
     elif isinstance(error, DataRateLimited):
+        verdict = "limited"
         until = f" (again at {error.retry_at:%H:%M} UTC)" if error.retry_at else ""
-        verdict, advice = "limited", f"wait{until}; the next source of each chain is asked"
+        advice = f"wait{until}; the next source of each chain is asked"
     elif isinstance(error, DataAuthExpired):
         verdict = "refused"
-        advice = f"check its key or contact in market_data, or switch it off: market_data.disabled: [{source}]"
+        advice = f"check its key or contact in market_data, or {switch_off}"
     return ProbeResult(
         source=source, question=question, verdict=verdict, figures=str(error), advice=advice, milliseconds=took
     )
@@ -343,10 +330,14 @@ def _lines(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collec
     yield "|---|---|---|---|---|--:|"
     for each in results:
         info = SOURCES[each.source]
-        time = f"{each.milliseconds} ms" if each.verdict != "not asked" else "–"
-        told = f"{each.figures}; {each.advice}" if each.advice else each.figures
-        verdict = f"**{each.verdict}**{' at another address' if each.source in elsewhere else ''}"
-        cells = (f"`{each.source}`", info.standing, each.question or "–", verdict, _cell(told), time)
+        time = f"{each.milliseconds} ms"
+        if each.verdict == "not asked":
+            time = "–"
+        verdict = f"**{each.verdict}**"
+        if each.source in elsewhere:
+            verdict += " at another address"
+        figures = _cell("; ".join(filter(None, (each.figures, each.advice))))
+        cells = (f"`{each.source}`", info.standing, each.question or "–", verdict, figures, time)
         yield f"| {' | '.join(cells)} |"
 
 

@@ -23,11 +23,10 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instruments.added import KnownInstruments
+from finclaw.finance.live_market import MIGRATIONS, LiveMarket, open_market_data
 from finclaw.finance.market import Market
 from finclaw.finance.market_context import LastQuotes, MarketContext, MarketSession
-from finclaw.finance.market_data.chain import LiveMarket
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.sources.registry import MIGRATIONS, open_market_data
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender
 from finclaw.kernel.fact import Fact

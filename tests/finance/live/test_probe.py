@@ -13,8 +13,8 @@ from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixt
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.live import CANARIES, KNOWN_ON, LiveProbe, ProbeResult, write_report
+from finclaw.finance.live_market import MIGRATIONS, open_probe
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.registry import MIGRATIONS, open_probe
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock
 

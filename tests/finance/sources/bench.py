@@ -12,10 +12,10 @@ from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.catalogue import priced_in
+from finclaw.finance.live_market import MIGRATIONS, open_market_data
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import DataError
-from finclaw.finance.sources.registry import MIGRATIONS, open_market_data
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock
 

@@ -14,9 +14,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
+from finclaw.finance.live_market import MIGRATIONS, open_market_data
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.settings import MarketDataSettings
-from finclaw.finance.sources.registry import MIGRATIONS, open_market_data
 from finclaw.kernel.fetch import FetchReply, FetchRequest
 from finclaw.redaction import Secret
 from finclaw.storage.sqlite.extension import ExtensionDatabase

@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.finance.sources.documents import KEYS, KIS_PRICE, DocumentBench, kis_day
 
+from finclaw.finance.live_market import fetch_rules
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.settings import MarketDataSettings
-from finclaw.finance.sources.registry import fetch_rules
 from finclaw.testing import FakeClock
 
 KIS: dict[str, Any] = {

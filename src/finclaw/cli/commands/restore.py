@@ -27,9 +27,8 @@ from finclaw.cli.commands.forget import ask_to_go_on, needs_confirmation
 from finclaw.cli.formatting import print_result
 from finclaw.config.load import state_directory
 from finclaw.errors import ConfigError, StateBusy
-from finclaw.finance import watchlist
+from finclaw.finance import live_market, watchlist
 from finclaw.finance.instruments import choices
-from finclaw.finance.sources import registry as sources
 from finclaw.private_files import make_private_directory, write_private_file
 from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.sqlite.database import DATABASE
@@ -43,7 +42,7 @@ _EXCHANGE: Final = 2
 _HERE: Final = -100
 _LOCK: Final = "lock"
 EXTENSIONS: Final = {
-    "finance": sources.MIGRATIONS,
+    "finance": live_market.MIGRATIONS,
     "instruments": choices.MIGRATIONS,
     "mcp": pins.MIGRATIONS,
     "memory": notes.MIGRATIONS,

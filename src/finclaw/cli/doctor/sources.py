@@ -13,8 +13,8 @@ from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instruments.added import KnownInstruments
 from finclaw.finance.live import ProbeResult
+from finclaw.finance.live_market import MIGRATIONS, fetch_rules, open_probe
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.registry import MIGRATIONS, fetch_rules, open_probe
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
 _CHECK = "market data"

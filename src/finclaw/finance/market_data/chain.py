@@ -2,24 +2,25 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
-from itertools import islice
 from typing import Any, Final, Literal, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.finance.instrument import Instrument, InstrumentIndex
-from finclaw.finance.market import Bar, Closes, Quote
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.market import Quote
 from finclaw.finance.market_data.errors import (
     AllSourcesFailed,
-    DataEmpty,
     DataError,
     DataImplausible,
     DataNotFound,
+    DataUnsupported,
     name_failures,
+    refuse_unreadable,
 )
+from finclaw.finance.market_data.plausible import PriceReading, check_reading, check_series
 from finclaw.finance.market_data.port import (
     BarRange,
     BarSeries,
@@ -27,23 +28,12 @@ from finclaw.finance.market_data.port import (
     EarningsDate,
     ExchangeRate,
     Filing,
-    MarketData,
     NewsItem,
     Purpose,
 )
 from finclaw.finance.market_data.quotes import LastPrices, QuoteReader
-from finclaw.finance.market_data.readers import (
-    read_bars,
-    read_earnings,
-    read_filings,
-    read_fixing,
-    read_news,
-    read_profile,
-)
+from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_access import SourceAccess
-from finclaw.finance.venue import VENUES
-from finclaw.kernel.calendar import Calendar
-from finclaw.kernel.port import Clock
 
 T = TypeVar("T")
 
@@ -68,6 +58,10 @@ class _Kept(Struct, frozen=True):
     until: datetime
 
 
+def _accept_as_is(answer: T) -> T:
+    return answer
+
+
 class ChainedMarketData:
     """Market data from the sources that the settings name. Whoever opens it closes it."""
 
@@ -89,7 +83,8 @@ class ChainedMarketData:
     def for_purpose(self, purpose: Purpose) -> "ChainedMarketData":
         """The same data, sources and cache, counted against another share of the budget."""
         other = ChainedMarketData(self._access, self._last_prices, self._find, purpose)
-        other._kept, other._flights = self._kept, self._flights
+        other._kept = self._kept
+        other._flights = self._flights
         return other
 
     async def close(self) -> None:
@@ -120,25 +115,31 @@ class ChainedMarketData:
 
     async def bars(self, symbol: str, span: BarRange) -> BarSeries:
         instrument = self._must_find(symbol)
+        opening = self._access.calendar.opening(instrument.exchange, self._now())
+        kept_for = _SETTLING if opening.is_open else _CLOSED
+        return await self._share(("bars", symbol, span), lambda: self._read_bars(instrument, span), kept_for)
 
-        async def read() -> BarSeries:
-            await self._last_prices.load()
-            if self._last_prices.find(symbol) is None:
-                # The bars need something to be measured by. Where sources differ about the price, so will their bars.
-                latest = (await self.quotes([symbol]))[symbol]
-                if isinstance(latest, AllSourcesFailed) and any(
-                    isinstance(each, DataImplausible) for each in latest.causes
-                ):
-                    raise latest
-            return await read_bars(self._access, instrument, span, self._purpose, self._last_prices.find(symbol))
-
-        kept_for = _SETTLING if self._access.calendar.opening(instrument.exchange, self._now()).is_open else _CLOSED
-        return await self._share(("bars", symbol, span), read, kept_for)
+    async def _read_bars(self, instrument: Instrument, span: BarRange) -> BarSeries:
+        symbol = instrument.symbol
+        await self._last_prices.load()
+        if self._last_prices.find(symbol) is None:
+            # The bars need something to be measured by. Where sources differ about the price, so will their bars.
+            latest = (await self.quotes([symbol]))[symbol]
+            if isinstance(latest, AllSourcesFailed) and latest.is_implausible:
+                raise latest
+        last_price = self._last_prices.find(symbol)
+        series, failed = await self._ask_chain(
+            self._access.chain(instrument, "minutes" if span.minutes else "bars"),
+            f"price history of {symbol}",
+            lambda source, client: source.read_series(client, instrument, span),
+            lambda series: check_series(series, span, last_price, self._now()),
+            offer=f"bars of {symbol}",
+        )
+        return replace(series, failed=failed)
 
     async def fx(self, base: str, quote: str, basis: Literal["spot", "fixing"] = "spot") -> ExchangeRate:
         if basis == "fixing":
-            key = ("fixing", base, quote)
-            return await self._share(key, lambda: read_fixing(self._access, base, quote, self._purpose), _FIXING)
+            return await self._share(("fixing", base, quote), lambda: self._read_fixing(base, quote), _FIXING)
         symbol = f"{base}/{quote}"
         latest = (await self.quotes([symbol]))[symbol]
         if isinstance(latest, DataError):
@@ -155,22 +156,112 @@ class ChainedMarketData:
             stale=latest.stale,
         )
 
+    async def _read_fixing(self, base: str, quote: str) -> ExchangeRate:
+        """An exchange rate that a central bank publishes once a business day."""
+        symbol = f"{base}/{quote}"
+        pair = Instrument(symbol=symbol, exchange="FX", name_en=symbol, name_ko=symbol, currency=quote, kind="rate")
+
+        def check(rate: ExchangeRate) -> ExchangeRate:
+            if (rate.base, rate.quote, rate.basis) != (base, quote, "fixing"):
+                raise DataImplausible(f"spoke of {rate.base}/{rate.quote}, not of {symbol}")
+            # The rules of prices hold; the close before it is not part of a fixing.
+            reading = PriceReading(
+                instrument=pair,
+                source=rate.source,
+                price=rate.rate,
+                currency=quote,
+                as_of=rate.as_of,
+                previous_close=rate.rate,
+                fixing=rate.day,
+            )
+            check_reading(reading, self._access.calendar, self._now())
+            return rate
+
+        rate, failed = await self._ask_chain(
+            self._access.chain(pair, "fixing"),
+            f"fixing of {symbol}",
+            lambda source, client: source.read_fixing(client, base, quote),
+            check,
+        )
+        return replace(rate, failed=failed)
+
     async def news(self, symbol: str | None = None, limit: int = 10) -> Sequence[NewsItem]:
-        instrument = None if symbol is None else self._must_find(symbol)
-        read = partial(read_news, self._access, instrument, limit, self._purpose)
-        return await self._share(("news", symbol, limit), read, _NEWS)
+        instrument = None
+        chain = self._access.named_chain("market.ALL.news")
+        what = "news of the market"
+        if symbol is not None:
+            instrument = self._must_find(symbol)
+            chain = self._access.chain(instrument, "news")
+            what = f"news of {symbol}"
+        key = ("news", symbol, limit)
+        return await self._share_chain(
+            key, chain, what, lambda source, client: source.read_news(client, instrument, limit), _NEWS
+        )
 
     async def filings(self, symbol: str, limit: int = 10) -> Sequence[Filing]:
-        read = partial(read_filings, self._access, self._must_find(symbol), limit, self._purpose)
-        return await self._share(("filings", symbol, limit), read, _FILINGS)
+        instrument = self._must_find(symbol)
+        key = ("filings", symbol, limit)
+        chain = self._access.chain(instrument, "filings")
+        what = f"list of filings of {symbol}"
+        return await self._share_chain(
+            key, chain, what, lambda source, client: source.read_filings(client, instrument, limit), _FILINGS
+        )
 
     async def earnings(self, first: date, last: date) -> Sequence[EarningsDate]:
-        read = partial(read_earnings, self._access, first, last, self._purpose)
-        return await self._share(("earnings", first, last), read, _EARNINGS)
+        key = ("earnings", first, last)
+        chain = self._access.named_chain("stock.US.earnings")
+        what = "calendar of earnings"
+        return await self._share_chain(
+            key, chain, what, lambda source, client: source.read_earnings(client, first, last), _EARNINGS
+        )
 
     async def profile(self, symbol: str) -> CompanyProfile:
-        read = partial(read_profile, self._access, self._must_find(symbol), self._purpose)
-        return await self._share(("profile", symbol), read, _PROFILE)
+        instrument = self._must_find(symbol)
+        chain = self._access.chain(instrument, "profile")
+        what = f"profile of {symbol}"
+        return await self._share_chain(
+            ("profile", symbol), chain, what, lambda source, client: source.read_profile(client, instrument), _PROFILE
+        )
+
+    async def _ask_chain(
+        self,
+        chain: Sequence[DataSource],
+        what: str,
+        read: Callable[[DataSource, SourceClient], Awaitable[T]],
+        check: Callable[[T], T] = _accept_as_is,
+        *,
+        offer: str = "",
+    ) -> tuple[T, tuple[str, ...]]:
+        """The first answer that passes the check, with the sources that failed before it.
+
+        Raises AllSourcesFailed, or DataUnsupported where no source is switched on.
+        """
+        if not chain:
+            raise DataUnsupported(f"No source that is switched on has {offer or f'a {what}'}. Say so.")
+        causes: list[DataError] = []
+        for source in chain:
+            try:
+                answer = await self._access.ask(source, self._purpose, partial(read, source))
+                with refuse_unreadable():
+                    return check(answer), name_failures(causes)
+            except DataError as error:
+                error.name_source(source.info.name)
+                causes.append(error)
+        raise AllSourcesFailed(what, tuple(causes))
+
+    async def _share_chain(
+        self,
+        key: Hashable,
+        chain: Sequence[DataSource],
+        what: str,
+        read: Callable[[DataSource, SourceClient], Awaitable[T]],
+        kept_for: timedelta,
+    ) -> T:
+        async def ask() -> T:
+            answer, _ = await self._ask_chain(chain, what, read)
+            return answer
+
+        return await self._share(key, ask, kept_for)
 
     def _must_find(self, symbol: str) -> Instrument:
         found = self._find(symbol)
@@ -269,65 +360,3 @@ def _name_causes(error: DataError) -> tuple[str, ...]:
 
 def _not_found(symbol: str) -> DataNotFound:
     return DataNotFound(f"There is no instrument {symbol!r} in our records. Ask for another one.")
-
-
-LIVE_SOURCE: Final = "live market data"
-"""The name of what was put together from several sources, or from our own calendar."""
-
-
-class LiveMarket:
-    """Prices of real sources. Whoever opened the market data closes it."""
-
-    def __init__(self, data: MarketData, instruments: InstrumentIndex, calendar: Calendar, clock: Clock) -> None:
-        self.data = data
-        self._instruments = instruments
-        self._calendar = calendar
-        self._clock = clock
-
-    @property
-    def source(self) -> str:
-        return LIVE_SOURCE
-
-    @property
-    def instruments(self) -> InstrumentIndex:
-        return self._instruments
-
-    def now(self) -> datetime:
-        return self._clock.now().astimezone(UTC)
-
-    async def quote(self, symbol: str) -> Quote:
-        answer = (await self.data.quotes([symbol]))[symbol]
-        if isinstance(answer, DataError):
-            raise answer
-        return answer
-
-    async def closes(self, symbol: str, since: date) -> Closes:
-        series = await self._bars(symbol, since, self._today(symbol))
-        return Closes(tuple((bar.ends, bar.close) for bar in series.bars), label_series(series))
-
-    async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
-        past = list(islice(self._calendar.sessions_before(self._exchange(symbol), self.now()), sessions))
-        series = await self._bars(symbol, past[-1].day, self._today(symbol))
-        return series.bars[-sessions:]
-
-    async def intraday(self, symbol: str, minutes: int) -> tuple[Bar, ...]:
-        session = next(self._calendar.sessions_before(self._exchange(symbol), self.now()))
-        series = await self.data.bars(symbol, BarRange(first=session.day, last=session.day, minutes=minutes))
-        return series.bars
-
-    async def _bars(self, symbol: str, first: date, last: date) -> BarSeries:
-        if last < first:
-            raise DataEmpty(f"There is no price of {symbol} before {first}. Say so and give no figure.")
-        return await self.data.bars(symbol, BarRange(first=first, last=last))
-
-    def _today(self, symbol: str) -> date:
-        return self.now().astimezone(VENUES[self._exchange(symbol)].tz).date()
-
-    def _exchange(self, symbol: str) -> str:
-        found = self._instruments.get(symbol)
-        return found.exchange if found else "NYSE"  # the port refuses what the records lack
-
-
-def label_series(series: BarSeries) -> str:
-    """The source of a series, with what its reader must know: that it is old."""
-    return f"{series.source} (stale)" if series.stale else series.source

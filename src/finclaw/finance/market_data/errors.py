@@ -23,6 +23,12 @@ class DataError(ToolError):
         self.source = source
         self.retry_at = retry_at
 
+    def name_source(self, source: str) -> None:
+        """Name the source of an error that was raised without one, as its readers do: `gave no price`, `'s bars …`."""
+        if not self.source:
+            self.source = source
+            self.args = (f"{source} {self}".replace(f"{source} 's ", f"{source}'s ", 1),)
+
 
 class DataNotFound(DataError):
     """Our own records lack the instrument. A source's 404 for one that we know is `DataUnsupported`."""
@@ -97,6 +103,7 @@ class AllSourcesFailed(DataError):
         super().__init__(f"There is no {wanted} to be had now: {told}. Say so and give no figure.")
         self.causes = causes
         self.suggestion = told
+        self.is_implausible = any(isinstance(each, DataImplausible) for each in causes)
         waits = [each.retry_at for each in causes if each.retry_at is not None]
         self.retry_at = min(waits) if waits and len(waits) == len(causes) else None
 
@@ -107,7 +114,7 @@ def name_failures(causes: Iterable[DataError]) -> tuple[str, ...]:
 
 
 @contextmanager
-def refuse_unreadable(source: str) -> Generator[None]:
+def refuse_unreadable() -> Generator[None]:
     """Raise DataMalformed for a figure that cannot be calculated with, such as 1e99 or a time in the year 9999.
 
     Wrap what reads the answer for one symbol: the others of the same answer are still used.
@@ -115,5 +122,4 @@ def refuse_unreadable(source: str) -> Generator[None]:
     try:
         yield
     except (ArithmeticError, ValueError, LookupError, RecursionError) as error:
-        text = f"{source} gave a figure that cannot be read ({type(error).__name__})"
-        raise DataMalformed(text, source=source) from error
+        raise DataMalformed(f"gave a figure that cannot be read ({type(error).__name__})") from error

@@ -6,7 +6,7 @@ What cannot be right is refused. What may be right and would be a rare thing nee
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, ExtendedPrice, Phase, Quote
-from finclaw.finance.market_data.errors import DataImplausible, DataMalformed, DataStale
+from finclaw.finance.market_data.errors import DataEmpty, DataImplausible, DataMalformed, DataStale
+from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.kernel.calendar import Calendar, Session
 
 _AHEAD: Final = timedelta(minutes=2)
@@ -32,6 +33,10 @@ _LONGEST_DELAY: Final = 1_440
 _MOST_VOLUME: Final = 10**15
 _ROUNDING: Final = Decimal("0.005")
 _CENTS: Final = Decimal("0.01")
+_JUMP: Final = 5
+"""From one bar to the next a price is at most so many times itself: more is a change of unit, or a split left out."""
+_SAME_UNIT: Final = Decimal("0.50")
+_RECENT: Final = timedelta(days=10)
 _AGREE: Final = Decimal("0.02")
 """How near two sources are when they mean the same price; one of them may be twenty minutes behind."""
 _RATES: Final = {
@@ -181,6 +186,30 @@ def check_bars(bars: tuple[Bar, ...], source: str, symbol: str) -> tuple[Bar, ..
             raise DataMalformed(f"{source} has two bars of {symbol} for {bar.day}", source=source)
         kept.append(bar)
     return tuple(kept)
+
+
+def check_series(series: BarSeries, span: BarRange, last_price: Decimal | None, now: datetime) -> BarSeries:
+    """The series with the bars of the span alone. Raises DataError for one that cannot be right."""
+    source = series.source
+    symbol = series.instrument.symbol
+    asked = tuple(bar for bar in series.bars if span.first <= bar.day <= span.last)
+    if any(bar.starts > now for bar in asked):
+        raise DataImplausible(f"{source} has a bar of {symbol} that lies ahead", source=source)
+    bars = check_bars(asked, source, symbol)
+    if not bars:
+        raise DataEmpty(f"{source} has no bars of {symbol} for that time", source=source)
+    for before, after in pairwise(bars):
+        if not before.close < after.close * _JUMP or not after.close < before.close * _JUMP:
+            raise DataImplausible(f"{source}'s bars of {symbol} jump on {after.day}", source=source)
+    latest = bars[-1]
+    if last_price is not None and now - latest.ends < _RECENT and abs(latest.close / last_price - 1) > _SAME_UNIT:
+        raise DataImplausible(f"{source}'s bars of {symbol} are far from its last price", source=source)
+    return replace(series, bars=tuple(_pad_bar(each, series.instrument) for each in bars))
+
+
+def _pad_bar(bar: Bar, instrument: Instrument) -> Bar:
+    opened, high, low, close = (pad_price(each, instrument) for each in (bar.open, bar.high, bar.low, bar.close))
+    return replace(bar, open=opened, high=high, low=low, close=close)
 
 
 # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -130,17 +130,22 @@ class QuoteReader:
         self, source: DataSource, answer: PriceReading | DataError | None, instrument: Instrument
     ) -> PriceReading | DataError:
         if answer is None:
-            return DataUnsupported(f"{source.info.name} said nothing of {instrument.symbol}", source=source.info.name)
+            answer = DataUnsupported(f"said nothing of {instrument.symbol}")
+        elif isinstance(answer, PriceReading):
+            answer = self._checked(answer, instrument)
         if isinstance(answer, DataError):
-            return answer
-        if answer.instrument != instrument:
-            return DataMalformed(f"{source.info.name} spoke of another instrument", source=source.info.name)
+            answer.name_source(source.info.name)
+        return answer
+
+    def _checked(self, reading: PriceReading, instrument: Instrument) -> PriceReading | DataError:
+        if reading.instrument != instrument:
+            return DataMalformed("spoke of another instrument")
         try:
-            with refuse_unreadable(source.info.name):
-                check_reading(answer, self._access.calendar, self._access.clock.now())
+            with refuse_unreadable():
+                check_reading(reading, self._access.calendar, self._access.clock.now())
         except DataError as error:
             return error
-        return answer
+        return reading
 
     # ── what one source's word is not enough for ────────────────────────────────────────────────────────────
 

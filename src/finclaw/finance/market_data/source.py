@@ -1,15 +1,16 @@
 """What a source of market data is to the chains: requests to it, and the readings that it makes of its answers.
 
-To add a source: a row in `source_info.py`, a class here-derived in `finance/sources/` with the kinds of data that it
-has, a line in `finance/sources/registry.py`, its place in `DEFAULT_CHAINS`, and fixtures in `tests/finance/sources/`.
+To add a source: a row in `source_info.py`, a subclass of `DataSource` in `finance/sources/` with the kinds of data that
+it has, a line in `finance/live_market.py`, its place in `DEFAULT_CHAINS`, and fixtures in `tests/finance/sources/`.
 """
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, cast
 from urllib.parse import quote as escape
 from urllib.parse import urlencode
 
@@ -18,6 +19,8 @@ from msgspec import Struct
 
 from finclaw.errors import ToolError, ToolTimeout
 from finclaw.finance.instrument import Instrument
+from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
+from finclaw.finance.market import Bar
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
     DataError,
@@ -28,6 +31,7 @@ from finclaw.finance.market_data.errors import (
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import (
+    Adjustment,
     BarRange,
     BarSeries,
     CompanyProfile,
@@ -108,12 +112,17 @@ class SourceClient:
         is_form: bool = False,
     ) -> T:
         """The JSON answer to a JSON document or a form: for tokens, and nothing else. Raises DataError."""
+        media_type = "application/json"
+        body = msgspec.json.encode(content)
+        if is_form:
+            media_type = "application/x-www-form-urlencoded"
+            body = urlencode(content).encode()
         request = FetchRequest(
             url=f"{self._url('api')}/{path}",
             purpose=f"market data: {self.info.id}",
             method="POST",
-            headers={"Content-Type": "application/x-www-form-urlencoded" if is_form else "application/json"},
-            body=urlencode(content).encode() if is_form else msgspec.json.encode(content),
+            headers={"Content-Type": media_type},
+            body=body,
             limits=_LIMITS,
         )
         return self._decode(kind, await self._fetch(request, explain))
@@ -122,7 +131,7 @@ class SourceClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DataMalformed(f"{self.name} answered what cannot be read: {error}", source=self.name) from error
+            raise DataMalformed(f"answered what cannot be read: {error}") from error
 
     async def get_body(
         self,
@@ -135,7 +144,9 @@ class SourceClient:
         explain: Explain | None = None,
     ) -> bytes:
         """`accept`: media types of an answer that is no text."""
-        url = f"{self._url(api)}/{escape(path, safe='/,:=.')}" + (f"?{urlencode(query)}" if query else "")
+        url = f"{self._url(api)}/{escape(path, safe='/,:=.')}"
+        if query:
+            url += f"?{urlencode(query)}"
         request = FetchRequest(
             url=url, purpose=f"market data: {self.info.id}", headers=headers or {}, accept=accept, limits=_LIMITS
         )
@@ -146,39 +157,39 @@ class SourceClient:
         try:
             reply = await self._fetcher.fetch(request)
         except ToolTimeout as error:
-            raise DataTransport(f"{self.name} took too long", source=self.name) from error
+            raise DataTransport("took too long") from error
         except ToolError as error:
-            raise DataTransport(f"{self.name} could not be asked: {error}", source=self.name) from error
-        explained = explain(reply.body) if explain is not None and reply.status >= 400 else None
-        if explained is not None:
+            raise DataTransport(f"could not be asked: {error}") from error
+        if reply.status >= 400 and explain is not None and (explained := explain(reply.body)) is not None:
             raise explained
         self._check(reply)
         return reply.body
 
     def _check(self, reply: FetchReply) -> None:
-        status, name = reply.status, self.name
+        status = reply.status
         if status in _TOO_OFTEN:
-            raise DataRateLimited(f"{name} wants fewer requests", source=name, retry_at=self._retry_at(reply))
+            raise DataRateLimited("wants fewer requests", retry_at=self._retry_at(reply))
         if status in _REFUSED:
-            raise DataAuthExpired(f"{name} refused access with status {status}", source=name)
+            raise DataAuthExpired(f"refused access with status {status}")
         if status in _NOT_THERE:
-            raise DataUnsupported(f"{name} does not have it (status {status})", source=name)
+            raise DataUnsupported(f"does not have it (status {status})")
         if not 200 <= status < 300:
-            raise DataTransport(f"{name} failed with status {status}", source=name)
+            raise DataTransport(f"failed with status {status}")
         if reply.truncated or not reply.body.strip():
-            raise DataMalformed(f"{name}'s answer was not whole", source=name)
+            raise DataMalformed("'s answer was not whole")
 
     def _retry_at(self, reply: FetchReply) -> datetime:
-        now, wanted = self.now(), reply.headers.get("retry-after", "").strip()
+        """The time that the answer names, as seconds or as a date; else the usual rest of this source."""
+        now = self.now()
+        wanted = reply.headers.get("retry-after", "").strip()
         rest = now + timedelta(seconds=self.info.rest)
         if _SECONDS.fullmatch(wanted):
             rest = now + timedelta(seconds=max(int(wanted), 1))
-        elif wanted:
-            try:
+        else:
+            with suppress(ValueError):
                 rest = parsedate_to_datetime(wanted)
-            except ValueError:
-                return rest
-            rest = rest if rest.tzinfo else rest.replace(tzinfo=UTC)
+        if rest.tzinfo is None:
+            rest = rest.replace(tzinfo=UTC)
         return min(max(rest, now), now + _LONGEST_REST)
 
 
@@ -186,18 +197,38 @@ class DataSource:
     """A source of market data. A kind of data that it lacks is refused with DataUnsupported."""
 
     info: SourceInfo
+    kinds: tuple[DataKind, ...] = ()
+    """The kinds of data that it has of the instruments for which it has a symbol."""
+    adjustment: Adjustment = "none"
+    day_basis = ""
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         """Whether it is worth asking; one that says no is passed over without a word."""
-        raise NotImplementedError
+        return kind in self.kinds and bool(self.symbol_of(instrument))
+
+    def symbol_of(self, instrument: Instrument) -> str:
+        """What the source calls an instrument; empty for one that it lacks."""
+        return vendor_symbol(cast("Vendor", self.info.id), instrument) or ""
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
     ) -> Mapping[str, PriceReading | DataError]:
         """Of at most `info.batch` instruments, by our own symbols. Raises DataError when that holds for all."""
+        return {each.symbol: await self.read_quote(client, each) for each in instruments}
+
+    async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         raise self._lacks("quotes")
 
-    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+    async def read_series(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+        return BarSeries(
+            instrument=instrument,
+            bars=tuple(await self.read_bars(client, instrument, span)),
+            adjustment=self.adjustment,
+            source=self.info.name,
+            day_basis=self.day_basis,
+        )
+
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
         raise self._lacks("bars")
 
     async def read_fixing(self, client: SourceClient, base: str, quote: str) -> ExchangeRate:
@@ -219,12 +250,11 @@ class DataSource:
         """Raises DataAuthExpired where one of them is not set."""
         given = tuple(key.reveal() for key in keys if key is not None)
         if len(given) < len(keys):
-            name = self.info.name
-            raise DataAuthExpired(f"{name} wants a key: set `market_data.keys` to one", source=name)
+            raise DataAuthExpired("wants a key: set `market_data.keys` to one")
         return given
 
     def _lacks(self, what: str) -> DataUnsupported:
-        return DataUnsupported(f"{self.info.name} has no {what}", source=self.info.name)
+        return DataUnsupported(f"has no {what}")
 
 
 TOKEN_TABLE: Final = """
@@ -256,11 +286,8 @@ class TokenStore:
             now = self._clock.now().timestamp()
             kept, again = await self._database.transaction(lambda rows: _find_or_claim(rows, source.id, now))
             if again:
-                raise DataRateLimited(
-                    f"{source.name} gives one token a minute, and somebody has just asked",
-                    source=source.name,
-                    retry_at=datetime.fromtimestamp(again, UTC),
-                )
+                retry_at = datetime.fromtimestamp(again, UTC)
+                raise DataRateLimited("gives one token a minute, and somebody has just asked", retry_at=retry_at)
             if kept:
                 return Secret(kept, temporary=True)
             token, lifetime = await request()
@@ -325,5 +352,5 @@ class TokenSource(DataSource):
     async def _read_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
         found = await self.request_token(client, key, secret)
         if not found.access_token or not _SHORTEST_S < found.expires_in <= _LONGEST_S:
-            raise DataMalformed(f"{client.name} gave no token that can be used", source=client.name)
+            raise DataMalformed("gave no token that can be used")
         return found.access_token, timedelta(seconds=found.expires_in)

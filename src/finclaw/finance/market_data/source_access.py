@@ -40,8 +40,8 @@ class SourceAccess:
     ) -> None:
         self.clock = clock
         self.calendar = calendar
-        self._sources = sources
-        self._settings = settings
+        self.sources = sources
+        self.settings = settings
         self._fetcher = fetcher
         self._budget = budget
         self._breaker = SourceBreaker()
@@ -52,7 +52,7 @@ class SourceAccess:
 
     def named_chain(self, key: str) -> tuple[DataSource, ...]:
         """The sources of a chain by its name, for what is about no single instrument."""
-        return tuple(self._sources[each] for each in self._settings.chain(key) if each in self._sources)
+        return tuple(self.sources[each] for each in self.settings.chain(key) if each in self.sources)
 
     async def ask(self, source: DataSource, purpose: Purpose, request: Callable[[SourceClient], Awaitable[T]]) -> T:
         """Raises DataError, also for a figure that cannot be read. A source that rests is not asked at all."""
@@ -66,12 +66,13 @@ class SourceAccess:
             sent = True
 
         client = SourceClient(
-            info, self._fetcher, lambda api: self._settings.url(info.id, api), take, self.clock, self.calendar
+            info, self._fetcher, lambda api: self.settings.url(info.id, api), take, self.clock, self.calendar
         )
         try:
-            with refuse_unreadable(info.name):
+            with refuse_unreadable():
                 answer = await request(client)
         except DataError as error:
+            error.name_source(info.name)
             if sent:  # what our own budget refuses says nothing about the source
                 self._breaker.record_failure(info, error, self.clock.now())
             raise

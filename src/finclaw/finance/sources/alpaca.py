@@ -11,16 +11,15 @@ from typing import Final
 from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data.errors import DataError, DataMalformed, DataStale, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
-from finclaw.finance.market_data.port import BarRange, BarSeries, NewsItem
-from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.port import BarRange, NewsItem
+from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import is_web_address
 from finclaw.finance.sources.headlines import make_headline, newest
-from finclaw.finance.sources.reading import make_day_bar, read_each, read_number, read_prices, read_time
+from finclaw.finance.sources.reading import make_day_bars, read_each, read_number, read_prices, read_time
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import Secret
@@ -74,23 +73,22 @@ class Alpaca(DataSource):
     """Alpaca's market data."""
 
     info = SOURCES["alpaca"]
+    kinds = ("quote", "bars", "news")
+    adjustment = "split"
 
     def __init__(self, id: Secret | None = None, secret: Secret | None = None) -> None:
         self._id = id
         self._secret = secret
 
-    def has(self, instrument: Instrument, kind: DataKind) -> bool:
-        return kind in ("quote", "bars", "news") and vendor_symbol("alpaca", instrument) is not None
-
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
     ) -> Mapping[str, PriceReading | DataError]:
         """The last trade on IEX in the session, the close of all exchanges after it; official closes to compare."""
-        names = {vendor_symbol("alpaca", each) or "": each for each in instruments}
+        names = {self.symbol_of(each): each for each in instruments}
         now = client.now()
         session = next(client.calendar.sessions_before("NYSE", now))
         if session.closes <= now < session.closes + _TOO_NEW:
-            raise DataStale(f"{client.name} has a close a quarter of an hour after it", source=client.name)
+            raise DataStale("has a close a quarter of an hour after it")
         closes = await self._read_days(client, list(names), session.day - _LONGEST_BREAK, now)
         trades: dict[str, Snapshot] = {}
         if now < session.closes:
@@ -100,14 +98,19 @@ class Alpaca(DataSource):
         def read(name: str, instrument: Instrument) -> PriceReading:
             return _make_reading(client, instrument, session, closes.get(name, ()), trades.get(name))
 
-        return read_each(client.name, names, read)
+        return read_each(names, read)
 
-    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
-        name = vendor_symbol("alpaca", instrument) or ""
-        end = datetime.combine(span.last + timedelta(days=1), time(0), VENUES[instrument.exchange].tz)
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
+        name = self.symbol_of(instrument)
+        zone = VENUES[instrument.exchange].tz
+        end = datetime.combine(span.last + timedelta(days=1), time(0), zone)
         rows = (await self._read_days(client, [name], span.first, end)).get(name, ())
-        bars = [bar for row in rows if (bar := _read_bar(client, instrument, row)) is not None]
-        return BarSeries(instrument=instrument, bars=tuple(bars), adjustment="split", source=client.name)
+        bars: list[Bar] = []
+        for row in rows:
+            # A day's time is its midnight in New York, 04:00 or 05:00 UTC: the day is that of the exchange.
+            day = read_time(row.t).astimezone(zone).date()
+            bars += make_day_bars(client, instrument, day, read_prices((row.o, row.h, row.l, row.c)), int(row.v))
+        return bars
 
     async def _read_days(
         self, client: SourceClient, names: Sequence[str], first: date, end: datetime
@@ -130,17 +133,15 @@ class Alpaca(DataSource):
             if not answer.next_page_token:
                 return found
             query["page_token"] = answer.next_page_token
-        raise DataMalformed(f"{client.name}'s bars have no end", source=client.name)
+        raise DataMalformed("'s bars have no end")
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         query = {"limit": str(min(max(limit, 10), 50))}
         if instrument is not None:
-            query["symbols"] = vendor_symbol("alpaca", instrument) or ""
+            query["symbols"] = self.symbol_of(instrument)
         answer = await client.get(_News, "v1beta1/news", query, headers=self._headers())
         items = [
-            make_headline(
-                client, each.headline, each.url, each.source, read_time(each.created_at, client.name), each.symbols
-            )
+            make_headline(client, each.headline, each.url, each.source, read_time(each.created_at), each.symbols)
             for each in answer.news
             if is_web_address(each.url)
         ]
@@ -155,44 +156,35 @@ def _make_reading(
     client: SourceClient, instrument: Instrument, session: Session, rows: Sequence[_Bar], trade: Snapshot | None
 ) -> PriceReading:
     """A running session is priced by the trade, one that is over by its bar. Both stand against the bar before."""
-    name = client.name
     zone = VENUES[instrument.exchange].tz
-    days = {read_time(row.t, name).astimezone(zone).date(): row for row in rows}
+    days = {read_time(row.t).astimezone(zone).date(): row for row in rows}
     earlier = [day for day in days if day < session.day]
     if not earlier:
-        raise DataUnsupported(f"{name} does not have {instrument.symbol}", source=name)
-    before = read_number(days[max(earlier)].c, name, "a previous close")
+        raise DataUnsupported(f"does not have {instrument.symbol}")
+    before = read_number(days[max(earlier)].c, "a previous close")
     if client.now() < session.closes:
         if trade is None:
-            raise DataUnsupported(f"{name} has no trade of {instrument.symbol}", source=name)
-        price = trade.latest_trade.p
-        as_of = read_time(_shorten(trade.latest_trade.t), name)
-        venue = "IEX"
-        volume = 0
-    else:
-        if session.day not in days:
-            raise DataStale(f"{name} has no bar of {session.day} yet", source=name)
-        price = days[session.day].c
-        as_of = session.closes
-        venue = ""
-        volume = int(days[session.day].v)
+            raise DataUnsupported(f"has no trade of {instrument.symbol}")
+        return PriceReading(
+            instrument=instrument,
+            source=client.name,
+            price=read_number(trade.latest_trade.p, "a price"),
+            currency="USD",
+            as_of=read_time(_shorten(trade.latest_trade.t)),
+            previous_close=before,
+            venue="IEX",
+        )
+    if session.day not in days:
+        raise DataStale(f"has no bar of {session.day} yet")
     return PriceReading(
         instrument=instrument,
-        source=name,
-        price=read_number(price, name, "a price"),
+        source=client.name,
+        price=read_number(days[session.day].c, "a price"),
         currency="USD",
-        as_of=as_of,
+        as_of=session.closes,
         previous_close=before,
-        volume=volume,
-        venue=venue,
+        volume=int(days[session.day].v),
     )
-
-
-def _read_bar(client: SourceClient, instrument: Instrument, row: _Bar) -> Bar | None:
-    """A day's time is its midnight in New York, 04:00 or 05:00 UTC: the day is that of the exchange."""
-    day = read_time(row.t, client.name).astimezone(VENUES[instrument.exchange].tz).date()
-    prices = read_prices((row.o, row.h, row.l, row.c), client.name, "a bar")
-    return make_day_bar(client, instrument, day, prices, int(row.v))
 
 
 def _shorten(text: str) -> str:

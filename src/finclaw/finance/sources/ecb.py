@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market_data.errors import DataEmpty, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.port import ExchangeRate
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
@@ -36,19 +35,17 @@ class Frankfurter(DataSource):
     """Frankfurter, asked for the ECB alone: without that it blends some sixty central banks."""
 
     info = SOURCES["frankfurter"]
-
-    def has(self, instrument: Instrument, kind: DataKind) -> bool:
-        return kind == "fixing" and vendor_symbol("frankfurter", instrument) is not None
+    kinds = ("fixing",)
 
     async def read_fixing(self, client: SourceClient, base: str, quote: str) -> ExchangeRate:
         query = {"base": base, "quotes": quote, "providers": "ECB"}
         rows = [row for row in await client.get(list[_Row], "rates", query) if row.quote == quote]
         if not rows:
-            raise DataEmpty(f"{client.name} has no rate of {base}/{quote}", source=client.name)
+            raise DataEmpty(f"has no rate of {base}/{quote}")
         latest = max(rows, key=lambda row: row.day)
         if latest.base != base:
-            raise DataMalformed(f"{client.name} gave {latest.base} for {base}", source=client.name)
-        return _fixing(client, base, quote, read_number(latest.rate, client.name, "a rate"), latest.day)
+            raise DataMalformed(f"gave {latest.base} for {base}")
+        return _fixing(client, base, quote, read_number(latest.rate, "a rate"), latest.day)
 
 
 class EuropeanCentralBank(DataSource):
@@ -64,15 +61,15 @@ class EuropeanCentralBank(DataSource):
         days = _DAY.findall(text)
         rates = dict(_RATE.findall(text))
         if len(days) != 1 or not rates:
-            raise DataMalformed(f"{client.name} answered what is not its daily file", source=client.name)
+            raise DataMalformed("answered what is not its daily file")
         if {base, quote} - {"EUR", *rates}:
-            raise DataUnsupported(f"{client.name} has no rate of {base}/{quote}", source=client.name)
-        per_euro = {code: read_number(each, client.name, "a rate") for code, each in rates.items()}
+            raise DataUnsupported(f"has no rate of {base}/{quote}")
+        per_euro = {code: read_number(each, "a rate") for code, each in rates.items()}
         per_euro["EUR"] = Decimal(1)
         if not per_euro[base] or not per_euro[quote]:
-            raise DataMalformed(f"{client.name} gave a rate of zero", source=client.name)
+            raise DataMalformed("gave a rate of zero")
         rate = (per_euro[quote] / per_euro[base]).quantize(_DIGITS)
-        return _fixing(client, base, quote, rate, read_day(days[0], client.name, "%Y-%m-%d"))
+        return _fixing(client, base, quote, rate, read_day(days[0], "%Y-%m-%d"))
 
 
 def _fixing(client: SourceClient, base: str, quote: str, rate: Decimal, day: date) -> ExchangeRate:

@@ -50,7 +50,7 @@ class _Submissions(Struct, rename="camel"):
     sic_description: str = ""
 
 
-class ReportedFigure(Struct, frozen=True):
+class _ReportedFigure(Struct, frozen=True):
     """A figure as one filing reported it. `fy` and `fp`, which it has too, are of the filing and not of the figure."""
 
     end: date
@@ -61,7 +61,7 @@ class ReportedFigure(Struct, frozen=True):
 
 
 class _Concept(Struct):
-    units: dict[str, list[ReportedFigure]]
+    units: dict[str, list[_ReportedFigure]]
 
 
 class _Facts(Struct):
@@ -84,29 +84,45 @@ class Edgar(DataSource):
     async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
         path = f"submissions/CIK{instrument.cik:010}.json"
         found = await client.get(_Submissions, path, api="data", headers=self._headers())
-        return parse_submissions(found, instrument, client.name)[:limit]
+        return _read_filings(found, instrument, client.name)[:limit]
 
     async def read_profile(self, client: SourceClient, instrument: Instrument) -> CompanyProfile:
         path = f"CIK{instrument.cik:010}.json"
         about = await client.get(_Submissions, f"submissions/{path}", api="data", headers=self._headers())
-        _check_number(about.cik, instrument, client.name)
+        _check_number(about.cik, instrument)
         facts = await client.get(_Facts, f"api/xbrl/companyfacts/{path}", api="data", headers=self._headers())
+        _check_number(facts.cik, instrument)
         fields = {"company": clean_line(about.name), "industry": clean_line(about.sic_description)}
-        fields |= parse_company_facts(facts, instrument, client.name)
+        figures: list[Fact] = []
+        for name, (unit, figure) in _latest_figures(facts).items():
+            value = Decimal(str(figure.val))
+            currency, _, per_share = unit.partition("/")
+            fields[name] = f"{value:,} {unit} in the year from {figure.start} to {figure.end}, filed {figure.filed}"
+            figures.append(
+                Fact(
+                    subject=instrument.symbol,
+                    field=f"annual_{name}",
+                    value=value,
+                    unit=per_share and "per share",
+                    currency=currency,
+                    as_of=datetime.combine(figure.end, time(12), UTC),
+                    source=client.name,
+                )
+            )
         return CompanyProfile(
             instrument=instrument,
             fields={name: text for name, text in fields.items() if text},
             as_of=client.now(),
             source=client.name,
-            facts=read_figures(facts, instrument, client.name),
+            facts=tuple(figures),
         )
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None or not instrument.cik:
-            raise DataUnsupported(f"{client.name} has news of US companies alone", source=client.name)
+            raise DataUnsupported("has news of US companies alone")
         query = {"action": "getcompany", "CIK": f"{instrument.cik:010}", "type": "8-K", "output": "atom"}
         body = await client.get_body("cgi-bin/browse-edgar", query, api="www", headers=self._headers())
-        entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
+        entries = await asyncio.to_thread(parse_feed, body, client.now())
         return [
             NewsItem(
                 title=f"{instrument.name_en}: {each.title}",
@@ -122,22 +138,19 @@ class Edgar(DataSource):
     def _headers(self) -> Mapping[str, str]:
         """Raises DataAuthExpired without a contact: a request that is refused counts against everybody here."""
         if "@" not in self._contact:
-            name = self.info.name
-            raise DataAuthExpired(
-                f"{name} answers only who says who asks: set `market_data.contact` to an address of mail", source=name
-            )
+            raise DataAuthExpired("answers only who says who asks: set `market_data.contact` to an address of mail")
         return {"User-Agent": f"FinClaw {self._contact}", "Accept": "application/json, application/atom+xml, text/xml"}
 
 
-def parse_submissions(found: _Submissions, instrument: Instrument, source: str) -> list[Filing]:
+def _read_filings(found: _Submissions, instrument: Instrument, source: str) -> list[Filing]:
     """The newest filings, newest first. Raises DataMalformed or DataEmpty."""
-    _check_number(found.cik, instrument, source)
+    _check_number(found.cik, instrument)
     recent = found.filings.recent
     count = len(recent.accession_number)
     if not len(recent.filing_date) == len(recent.form) == len(recent.primary_document) == count:
-        raise DataMalformed(f"{source}'s columns of filings differ in length", source=source)
+        raise DataMalformed("'s columns of filings differ in length")
     if not count:
-        raise DataEmpty(f"{source} has no filings of {instrument.symbol}", source=source)
+        raise DataEmpty(f"has no filings of {instrument.symbol}")
     titles = recent.primary_doc_description
     if len(titles) != count:
         titles = recent.form
@@ -156,60 +169,27 @@ def parse_submissions(found: _Submissions, instrument: Instrument, source: str) 
     return sorted(filings, key=lambda each: each.filed_on, reverse=True)
 
 
-def parse_company_facts(found: _Facts, instrument: Instrument, source: str) -> dict[str, str]:
-    """The latest year's figures in words, each with its period and the day on which it was filed."""
-    _check_number(found.cik, instrument, source)
-    fields: dict[str, str] = {}
-    for name, (unit, figure) in _latest_figures(found).items():
-        told = f"{Decimal(str(figure.val)):,} {unit}"
-        fields[name] = f"{told} in the year from {figure.start} to {figure.end}, filed {figure.filed}"
-    return fields
-
-
-def read_figures(found: _Facts, instrument: Instrument, source: str) -> tuple[Fact, ...]:
-    """The same figures as facts, each as of the last day of its year."""
-    return tuple(
-        Fact(
-            subject=instrument.symbol,
-            field=f"annual_{name}",
-            value=Decimal(str(figure.val)),
-            unit="per share" if "/" in unit else "",
-            currency=unit.partition("/")[0],
-            as_of=datetime.combine(figure.end, time(12), UTC),
-            source=source,
-        )
-        for name, (unit, figure) in _latest_figures(found).items()
-    )
-
-
-def _latest_figures(found: _Facts) -> dict[str, tuple[str, ReportedFigure]]:
+def _latest_figures(found: _Facts) -> dict[str, tuple[str, _ReportedFigure]]:
+    """The figures of the latest whole year with their units, as they were last filed."""
     concepts = found.facts.get("us-gaap") or found.facts.get("ifrs-full") or {}
-    latest: dict[str, tuple[str, ReportedFigure]] = {}
+    latest: dict[str, tuple[str, _ReportedFigure]] = {}
     for name, tags in _FIGURES.items():
-        figures = [each for tag in tags if tag in concepts for each in _figures_of(concepts[tag])]
-        if (picked := pick_annual(figures)) is not None:
-            latest[name] = picked
+        units = [unit for tag in tags if tag in concepts for unit in concepts[tag].units.items()]
+        years = [(unit, each) for unit, rows in units for each in rows if _is_annual(each)]
+        if years:
+            latest[name] = max(years, key=lambda each: (each[1].end, each[1].filed))
     return latest
 
 
-def pick_annual(figures: Sequence[tuple[str, ReportedFigure]]) -> tuple[str, ReportedFigure] | None:
-    """The figure of the latest whole year, as it was last filed. A period is told by its own days, never by `fy`."""
+def _is_annual(figure: _ReportedFigure) -> bool:
+    """A period is told by its own days, never by `fy`."""
     least, most = _ANNUAL
-    years = [
-        (unit, each)
-        for unit, each in figures
-        if each.start is not None and least <= (each.end - each.start).days <= most
-    ]
-    return max(years, key=lambda each: (each[1].end, each[1].filed), default=None)
+    return figure.start is not None and least <= (figure.end - figure.start).days <= most
 
 
-def _figures_of(concept: _Concept) -> list[tuple[str, ReportedFigure]]:
-    return [(unit, each) for unit, rows in concept.units.items() for each in rows]
-
-
-def _check_number(told: str | int, instrument: Instrument, source: str) -> None:
+def _check_number(told: str | int, instrument: Instrument) -> None:
     if int(told) != instrument.cik:
-        raise DataMalformed(f"{source} gave company {told}, not {instrument.cik}", source=source)
+        raise DataMalformed(f"gave company {told}, not {instrument.cik}")
 
 
 def _document_url(cik: int, accession: str, document: str) -> str:

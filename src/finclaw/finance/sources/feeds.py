@@ -43,18 +43,17 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
     url: str
     published_at: datetime
     author: str = ""
-    summary: str = ""
-    """For the few feeds whose titles leave out what kind of document it is. It is never shown."""
 
 
-def parse_feed(body: bytes, source: str, now: datetime) -> list[FeedEntry]:
+def parse_feed(body: bytes, now: datetime) -> list[FeedEntry]:
     """The entries in the feed's order, without those that lack a time or lie ahead. Raises DataMalformed.
 
     For a worker thread: a feed may have megabytes.
     """
     chunks = (body[start : start + CHUNK] for start in range(0, len(body), CHUNK))
-    items = iterate_elements(chunks, {"rss": "item", f"{_ATOM}feed": f"{_ATOM}entry"}, source, _MOST_ELEMENTS)
-    read = (_read_item(each) if each.tag == "item" else _read_entry(each) for each in islice(items, _MOST))
+    items = iterate_elements(chunks, {"rss": "item", f"{_ATOM}feed": f"{_ATOM}entry"}, _MOST_ELEMENTS)
+    readers = {"item": _read_item, f"{_ATOM}entry": _read_entry}
+    read = (readers[each.tag](each) for each in islice(items, _MOST))
     return [each for each in read if each is not None and each.published_at <= now + _AHEAD]
 
 
@@ -95,9 +94,11 @@ def _read_time(text: str) -> datetime | None:
     text = text.strip()
     try:
         moment = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
-        return moment.astimezone(UTC) if moment.tzinfo is not None else None
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
     except (ValueError, IndexError, OverflowError):
-        return None
+        pass
+    return None
 
 
 CHUNK: Final = 65_536
@@ -107,20 +108,19 @@ _ENCODINGS: Final = {"utf-8": "utf-8", "us-ascii": "utf-8", "iso-8859-1": "iso-8
 _DEEPEST: Final = 50
 
 
-def iterate_elements(
-    chunks: Iterable[bytes], wanted: Mapping[str, str], source: str, most: int
-) -> Iterator[ET.Element]:
+def iterate_elements(chunks: Iterable[bytes], wanted: Mapping[str, str], most: int) -> Iterator[ET.Element]:
     """Yield the elements that are wanted in a document with this root, by the root's tag. All others are forgotten.
 
     Raises DataMalformed for another root, more than `most` elements in all, and for what cannot be parsed.
     """
-    prolog = _parser_without_document_type(source)
+    prolog = _parser_without_document_type()
     parser: ET.XMLPullParser[ET.Element] = ET.XMLPullParser(("start", "end"))
     open_elements: list[ET.Element] = []
     tag: str | None = None
-    inside = count = 0
+    inside = 0
+    count = 0
     try:
-        for text in _decode(chunks, source):
+        for text in _decode(chunks):
             if tag is None:
                 prolog.Parse(text)
             parser.feed(text)
@@ -130,7 +130,7 @@ def iterate_elements(
                     count += 1
                     tag = wanted.get(element.tag) if count == 1 else tag
                     if tag is None or count > most or len(open_elements) > _DEEPEST:
-                        raise DataMalformed(f"{source} answered another document than expected", source=source)
+                        raise DataMalformed("answered another document than expected")
                     if not inside and element.tag == tag:
                         inside = len(open_elements)
                     continue
@@ -142,36 +142,37 @@ def iterate_elements(
                     open_elements[-1].clear()
         parser.close()
     except (ET.ParseError, expat.ExpatError, ValueError) as error:
-        raise DataMalformed(f"{source} answered a document that cannot be parsed: {error}", source=source) from error
+        raise DataMalformed(f"answered a document that cannot be parsed: {error}") from error
 
 
-def _parser_without_document_type(source: str) -> expat.XMLParserType:
+def _parser_without_document_type() -> expat.XMLParserType:
     """A parser for the text up to the root element: no document type can stand behind that."""
 
     def refuse(*_: object) -> None:
-        raise DataMalformed(f"{source} answered a page or a document type, not a feed", source=source)
+        raise DataMalformed("answered a page or a document type, not a feed")
 
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = refuse
     return parser
 
 
-def _decode(chunks: Iterable[bytes], source: str) -> Iterator[str]:
+def _decode(chunks: Iterable[bytes]) -> Iterator[str]:
     """The text, whose declared encoding the parser ignores because it is given text."""
     decoder: codecs.IncrementalDecoder | None = None
     for chunk in chunks:
         if decoder is None:
-            declared = _DECLARED.match(chunk[:400].decode("ascii", "replace"))
-            encoding = _ENCODINGS.get(declared[1].lower() if declared else "utf-8")
+            encoding: str | None = "utf-8"
+            if declared := _DECLARED.match(chunk[:400].decode("ascii", "replace")):
+                encoding = _ENCODINGS.get(declared[1].lower())
             if encoding is None:
-                raise DataMalformed(f"{source} answered a document in another encoding than UTF-8", source=source)
+                raise DataMalformed("answered a document in another encoding than UTF-8")
             decoder = codecs.getincrementaldecoder(encoding)()
         text = decoder.decode(chunk)
         # By a NUL the parser would recognise UTF-16, whatever it is given.
         if "\0" in text:
-            raise DataMalformed(f"{source} answered a document in UTF-16", source=source)
+            raise DataMalformed("answered a document in UTF-16")
         if len(chunk) >= CHUNK and ">" not in text:
-            raise DataMalformed(f"{source} answered a document with an endless tag", source=source)
+            raise DataMalformed("answered a document with an endless tag")
         yield text
     if decoder is not None:
         yield decoder.decode(b"", final=True)

@@ -11,11 +11,10 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market_data.errors import DataError, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import EarningsDate, NewsItem
-from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import clean_line, is_web_address
 from finclaw.finance.sources.headlines import make_headline, newest
@@ -64,23 +63,19 @@ class Finnhub(DataSource):
     """Finnhub's API. The key goes in a header, so that no address has it."""
 
     info = SOURCES["finnhub"]
+    kinds = ("quote", "news", "earnings")
 
     def __init__(self, key: Secret | None = None) -> None:
         self._key = key
-
-    def has(self, instrument: Instrument, kind: DataKind) -> bool:
-        is_listed = instrument.exchange in ("NYSE", "NASDAQ") and instrument.kind in ("stock", "etf")
-        has_kind = kind in ("quote", "news", "earnings")
-        return is_listed and has_kind and vendor_symbol("finnhub", instrument) is not None
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
     ) -> Mapping[str, PriceReading | DataError]:
         async def ask(instrument: Instrument) -> PriceReading:
-            query = {"symbol": vendor_symbol("finnhub", instrument) or ""}
+            query = {"symbol": self.symbol_of(instrument)}
             return _parse_quote(await client.get(_Quote, "quote", query, headers=self._headers()), client, instrument)
 
-        return await ask_each(client.name, instruments, ask)
+        return await ask_each(instruments, ask)
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None:
@@ -89,12 +84,10 @@ class Finnhub(DataSource):
         else:
             today = client.now().date()
             path = "company-news"
-            query = {"symbol": vendor_symbol("finnhub", instrument) or "", "from": str(today - _NEWS), "to": str(today)}
+            query = {"symbol": self.symbol_of(instrument), "from": str(today - _NEWS), "to": str(today)}
         found = await client.get(list[_Headline], path, query, headers=self._headers())
         items = [
-            make_headline(
-                client, each.headline, each.url, each.source, read_epoch(each.datetime, client.name), [each.related]
-            )
+            make_headline(client, each.headline, each.url, each.source, read_epoch(each.datetime), [each.related])
             for each in found
             if is_web_address(each.url) and clean_line(each.headline)
         ]
@@ -109,7 +102,7 @@ class Finnhub(DataSource):
                 name="",
                 day=each.date,
                 moment=_MOMENTS.get(each.hour, "unknown"),
-                estimate=read_optional(each.eps_estimate, client.name, "an estimate"),
+                estimate=read_optional(each.eps_estimate, "an estimate"),
                 source=client.name,
             )
             for each in found.earnings_calendar
@@ -123,21 +116,20 @@ class Finnhub(DataSource):
 
 def _parse_quote(found: _Quote, client: SourceClient, instrument: Instrument) -> PriceReading:
     """Raises DataUnsupported for the zeros of an unknown symbol, DataMalformed for what contradicts itself."""
-    name = client.name
     if found.t == 0 or not found.c:
-        raise DataUnsupported(f"{name} does not have {instrument.symbol}: it answered zeros", source=name)
-    price = read_number(found.c, name, "a price")
-    before = read_number(found.pc, name, "a previous close")
-    change = read_number(found.d, name, "a change")
+        raise DataUnsupported(f"does not have {instrument.symbol}: it answered zeros")
+    price = read_number(found.c, "a price")
+    before = read_number(found.pc, "a previous close")
+    change = read_number(found.d, "a change")
     if abs(price - before - change) > _ROUNDING:
-        raise DataMalformed(f"{name}'s change does not fit its price of {instrument.symbol}", source=name)
+        raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
         instrument=instrument,
-        source=name,
+        source=client.name,
         price=price,
         currency="USD",
-        as_of=read_epoch(found.t, name),
+        as_of=read_epoch(found.t),
         previous_close=before,
-        low=read_optional(found.l, name, "a low"),
-        high=read_optional(found.h, name, "a high"),
+        low=read_optional(found.l, "a low"),
+        high=read_optional(found.h, "a high"),
     )

@@ -14,7 +14,7 @@ from finclaw.finance.market_data.errors import DataError, DataUnsupported
 from finclaw.finance.market_data.port import NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import FeedEntry, clean_line, parse_feed
+from finclaw.finance.sources.feeds import clean_line, parse_feed
 
 _AHEAD: Final = timedelta(minutes=10)
 """How far a source's clock may be ahead of ours."""
@@ -38,7 +38,7 @@ class GoogleNews(DataSource):
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None:
-            raise DataUnsupported(f"{client.name} is asked about companies", source=client.name)
+            raise DataUnsupported("is asked about companies")
         if instrument.exchange == "KRX":
             name = instrument.name_ko
             edition = {"hl": "ko", "gl": "KR", "ceid": "KR:ko"}
@@ -47,8 +47,18 @@ class GoogleNews(DataSource):
             edition = {"hl": "en-US", "gl": "US", "ceid": "US:en"}
         query = {"q": f'"{name}" when:{_WINDOW.days}d', **edition}
         body = await client.get_body("rss/search", query, headers=_XML)
-        entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
-        items = [_read_entry(each, client.name, instrument.symbol) for each in entries]
+        entries = await asyncio.to_thread(parse_feed, body, client.now())
+        items = [
+            NewsItem(
+                title=each.title.removesuffix(f" - {each.author}"),  # the publisher has an element of its own
+                url=each.url,
+                publisher=each.author,
+                published_at=each.published_at,
+                source=client.name,
+                symbols=(instrument.symbol,),
+            )
+            for each in entries
+        ]
         return newest(items, client, _WINDOW, limit)
 
 
@@ -62,7 +72,7 @@ class CentralBanks(DataSource):
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is not None:
-            raise DataUnsupported(f"{client.name} publish nothing about one company", source=client.name)
+            raise DataUnsupported("publish nothing about one company")
         answers = await asyncio.gather(*(self._read_bank(client, bank) for bank in _BANKS))
         items = [item for answer in answers if not isinstance(answer, DataError) for item in answer]
         failures = [answer for answer in answers if isinstance(answer, DataError)]
@@ -75,7 +85,7 @@ class CentralBanks(DataSource):
         path, publisher = _BANKS[bank]
         try:
             body = await client.get_body(path, api=bank, headers=_XML)
-            entries = await asyncio.to_thread(parse_feed, body, client.name, client.now())
+            entries = await asyncio.to_thread(parse_feed, body, client.now())
         except DataError as error:
             return error
         return [
@@ -111,16 +121,4 @@ def make_headline(
         published_at=published_at,
         source=client.name,
         symbols=tuple(filter(None, map(own_symbol, symbols))),
-    )
-
-
-def _read_entry(entry: FeedEntry, source: str, symbol: str) -> NewsItem:
-    """The title of Google's ends with the publisher, who has an element of its own."""
-    return NewsItem(
-        title=entry.title.removesuffix(f" - {entry.author}"),
-        url=entry.url,
-        publisher=entry.author,
-        published_at=entry.published_at,
-        source=source,
-        symbols=(symbol,),
     )

@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 from msgspec import DecodeError, Struct, field, json
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
@@ -23,10 +22,10 @@ from finclaw.finance.market_data.errors import (
     DataUnsupported,
 )
 from finclaw.finance.market_data.plausible import PriceReading
-from finclaw.finance.market_data.port import BarRange, BarSeries
+from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import ask_each, make_day_bar, read_day, read_number, read_prices
+from finclaw.finance.sources.reading import ask_each, make_day_bars, read_day, read_number, read_prices, read_volume
 
 T = TypeVar("T")
 
@@ -85,32 +84,41 @@ class Kis(TokenSource):
     """KIS Open API."""
 
     info = SOURCES["kis"]
+    kinds = ("quote", "bars")
+    adjustment = "split"
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         is_listed = instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
-        return is_listed and kind in ("quote", "bars") and vendor_symbol("kis", instrument) is not None
+        return is_listed and super().has(instrument, kind)
+
+    def symbol_of(self, instrument: Instrument) -> str:
+        return super().symbol_of(instrument).removeprefix("J:")
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
     ) -> Mapping[str, PriceReading | DataError]:
         if client.calendar.session_at("KRX", client.now()) is None:
-            raise DataStale(f"{client.name} is asked for prices only while KRX trades", source=client.name)
+            raise DataStale("is asked for prices only while KRX trades")
 
         async def ask(instrument: Instrument) -> PriceReading:
-            query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": _code(instrument)}
+            query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": self.symbol_of(instrument)}
             answer = await self._ask(client, PriceAnswer, _PRICE, query)
             _check(client, answer.rt_cd, answer.msg_cd)
-            return parse_price(client, instrument, answer)
+            if answer.output is None:
+                raise DataMalformed("answered without a price")
+            if answer.output.stck_shrn_iscd != self.symbol_of(instrument).removeprefix("Q"):
+                raise DataMalformed(f"gave {answer.output.stck_shrn_iscd!r} for {instrument.symbol}")
+            return _read_price(client, instrument, answer.output)
 
-        return await ask_each(client.name, instruments, ask)
+        return await ask_each(instruments, ask)
 
-    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
         bars: dict[date, Bar] = {}
         last = span.last
         for _ in range(_MOST_PAGES):
             query = {
                 "FID_COND_MRKT_DIV_CODE": _KRX,
-                "FID_INPUT_ISCD": _code(instrument),
+                "FID_INPUT_ISCD": self.symbol_of(instrument),
                 "FID_INPUT_DATE_1": f"{span.first:%Y%m%d}",
                 "FID_INPUT_DATE_2": f"{last:%Y%m%d}",
                 "FID_PERIOD_DIV_CODE": "D",
@@ -119,13 +127,12 @@ class Kis(TokenSource):
             answer = await self._ask(client, DaysAnswer, _DAYS, query)
             _check(client, answer.rt_cd, answer.msg_cd)
             rows = [each for each in answer.output2 if each.stck_bsop_date]
-            bars |= {bar.day: bar for row in rows if (bar := _read_bar(client, instrument, row)) is not None}
+            bars |= {bar.day: bar for row in rows for bar in _read_bars(client, instrument, row)}
             oldest = min(bars, default=span.first)
             if len(rows) < _MOST_ROWS or oldest <= span.first or oldest > last:
                 break
             last = oldest - timedelta(days=1)
-        series = tuple(bars[day] for day in sorted(bars))
-        return BarSeries(instrument=instrument, bars=series, adjustment="split", source=client.name)
+        return list(bars.values())
 
     async def _ask(self, client: SourceClient, kind: type[T], call: tuple[str, str], query: Mapping[str, str]) -> T:
         path, number = call
@@ -142,43 +149,31 @@ class Kis(TokenSource):
         return await client.post(TokenAnswer, "oauth2/tokenP", wanted, explain=lambda body: _explain(client, body))
 
 
-def parse_price(client: SourceClient, instrument: Instrument, answer: PriceAnswer) -> PriceReading:
+def _read_price(client: SourceClient, instrument: Instrument, found: _Price) -> PriceReading:
     """Raises DataMalformed for figures that contradict each other: the sign is a code of its own."""
-    name = client.name
-    found = answer.output
-    if found is None:
-        raise DataMalformed(f"{name} answered without a price", source=name)
-    if found.stck_shrn_iscd != _code(instrument).removeprefix("Q"):
-        raise DataMalformed(f"{name} gave {found.stck_shrn_iscd!r} for {instrument.symbol}", source=name)
-    price = read_number(found.stck_prpr, name, "a price")
-    base = read_number(found.stck_sdpr, name, "a base price")
+    price = read_number(found.stck_prpr, "a price")
+    base = read_number(found.stck_sdpr, "a base price")
     sign = _SIGNS.get(found.prdy_vrss_sign)
-    change = abs(read_number(found.prdy_vrss, name, "a change")) * Decimal(sign or 0)
+    change = abs(read_number(found.prdy_vrss, "a change")) * Decimal(sign or 0)
     if sign is None or price - change != base:
-        raise DataMalformed(f"{name}'s change does not fit its price of {instrument.symbol}", source=name)
+        raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
         instrument=instrument,
-        source=name,
+        source=client.name,
         price=price,
         currency="KRW",
         as_of=client.now(),
         previous_close=base,
-        low=read_number(found.stck_lwpr, name, "a low") or None,
-        high=read_number(found.stck_hgpr, name, "a high") or None,
-        volume=int(read_number(found.acml_vol, name, "a volume")),
+        low=read_number(found.stck_lwpr, "a low") or None,
+        high=read_number(found.stck_hgpr, "a high") or None,
+        volume=read_volume(found.acml_vol),
         venue="KRX",
     )
 
 
-def _read_bar(client: SourceClient, instrument: Instrument, row: _Day) -> Bar | None:
-    day = read_day(row.stck_bsop_date, client.name)
-    prices = read_prices((row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr), client.name, "a bar")
-    volume = int(read_number(row.acml_vol, client.name, "a volume"))
-    return make_day_bar(client, instrument, day, prices, volume)
-
-
-def _code(instrument: Instrument) -> str:
-    return (vendor_symbol("kis", instrument) or "").removeprefix("J:")
+def _read_bars(client: SourceClient, instrument: Instrument, row: _Day) -> Sequence[Bar]:
+    prices = read_prices((row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr))
+    return make_day_bars(client, instrument, read_day(row.stck_bsop_date), prices, read_volume(row.acml_vol))
 
 
 def _check(client: SourceClient, result: str, code: str) -> None:
@@ -199,11 +194,10 @@ def _explain(client: SourceClient, body: bytes) -> DataError | None:
 
 
 def _error_of(client: SourceClient, code: str) -> DataError:
-    name = client.name
     if code in _WAITS:
-        retry_at = client.now() + _WAITS[code]
-        return DataRateLimited(f"{name} wants fewer requests ({code})", source=name, retry_at=retry_at)
+        return DataRateLimited(f"wants fewer requests ({code})", retry_at=client.now() + _WAITS[code])
     if code in ("EGW00121", "EGW00123", "EGW00103", "EGW00105"):
-        return DataAuthExpired(f"{name} refused the key or its token ({code})", source=name)
-    shown = code if code.isascii() and code.isalnum() else "an error"
-    return DataUnsupported(f"{name} answered {shown}", source=name)
+        return DataAuthExpired(f"refused the key or its token ({code})")
+    if code.isascii() and code.isalnum():
+        return DataUnsupported(f"answered {code}")
+    return DataUnsupported("answered an error")

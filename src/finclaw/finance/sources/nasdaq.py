@@ -1,7 +1,7 @@
 """Nasdaq's calendar of earnings: days on which US companies are expected to report. Most of them are estimates."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, Literal
@@ -45,7 +45,7 @@ class _Status(Struct, rename="camel"):
     r_code: int = 200
 
 
-class EarningsAnswer(Struct):
+class _EarningsAnswer(Struct):
     """A day of the calendar. `data` is null when the request was wrong."""
 
     data: _Rows | None
@@ -61,38 +61,32 @@ class NasdaqCalendar(DataSource):
         return kind == "earnings" and instrument.exchange in ("NYSE", "NASDAQ") and instrument.kind == "stock"
 
     async def read_earnings(self, client: SourceClient, first: date, last: date) -> Sequence[EarningsDate]:
-        days = [day for day in _days(first, last) if client.calendar.session_on("NASDAQ", day) is not None]
+        span = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+        days = [day for day in span if client.calendar.session_on("NASDAQ", day) is not None]
         if len(days) > _MOST_DAYS:
-            raise DataUnsupported(
-                f"{client.name} is asked for at most {_MOST_DAYS} trading days; ask for a shorter time",
-                source=client.name,
-            )
+            raise DataUnsupported(f"is asked for at most {_MOST_DAYS} trading days; ask for a shorter time")
         if first > client.now().date() + _FURTHEST:
-            raise DataUnsupported(f"{client.name} knows no dates so far ahead", source=client.name)
+            raise DataUnsupported("knows no dates so far ahead")
         answers = await asyncio.gather(*(self._read_day(client, day) for day in days))
         return [each for answer in answers for each in answer]
 
     async def _read_day(self, client: SourceClient, day: date) -> list[EarningsDate]:
         query = {"date": day.isoformat()}
-        answer = await client.get(EarningsAnswer, "api/calendar/earnings", query, headers=_HEADERS)
-        return parse_earnings(answer, day, client.name)
-
-
-def parse_earnings(answer: EarningsAnswer, day: date, source: str) -> list[EarningsDate]:
-    """Raises DataMalformed for an answer without data. No rows are no reports, which is an answer."""
-    if answer.data is None or (answer.status is not None and answer.status.r_code != 200):
-        raise DataMalformed(f"{source} answered without data for {day}", source=source)
-    return [
-        EarningsDate(
-            symbol=clean_line(row.symbol, 20).upper(),
-            name=clean_line(row.name, 100),
-            day=day,
-            moment=_MOMENTS.get(row.time, "unknown"),
-            estimate=_read_dollars(row.eps_forecast or ""),
-            source=source,
-        )
-        for row in answer.data.rows or ()
-    ]
+        answer = await client.get(_EarningsAnswer, "api/calendar/earnings", query, headers=_HEADERS)
+        status = answer.status or _Status()
+        if answer.data is None or status.r_code != 200:
+            raise DataMalformed(f"answered without data for {day}")
+        return [
+            EarningsDate(
+                symbol=clean_line(row.symbol, 20).upper(),
+                name=clean_line(row.name, 100),
+                day=day,
+                moment=_MOMENTS.get(row.time, "unknown"),
+                estimate=_read_dollars(row.eps_forecast or ""),
+                source=client.name,
+            )
+            for row in answer.data.rows or ()
+        ]
 
 
 def _read_dollars(text: str) -> Decimal | None:
@@ -105,7 +99,3 @@ def _read_dollars(text: str) -> Decimal | None:
     if is_loss or plain.startswith("-"):
         return -Decimal(digits)
     return Decimal(digits)
-
-
-def _days(first: date, last: date) -> Iterator[date]:
-    return (first + timedelta(days=number) for number in range(max((last - first).days + 1, 0)))

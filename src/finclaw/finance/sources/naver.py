@@ -11,25 +11,25 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar, ExtendedPrice
 from finclaw.finance.market_data.errors import DataError, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
-from finclaw.finance.market_data.port import BarRange, BarSeries
+from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import (
     Number,
-    Prices,
     ask_each,
     make_bar,
-    make_day_bar,
+    make_day_bars,
     merge_bars,
     read_day,
     read_each,
     read_number,
     read_optional,
+    read_prices,
     read_time,
+    read_volume,
     trim,
 )
 from finclaw.finance.venue import VENUES
@@ -45,6 +45,8 @@ _SIGNS: Final = {"1": 1, "2": 1, "3": 0, "4": -1, "5": -1}
 _ROUNDING: Final = Decimal("0.02")
 _UNITS: Final = {"FX_JPYKRW": 100}
 """Rates that are for more than one unit."""
+_VENUES: Final = {"rate": "bank posted rate"}
+"""By the kind of instrument; of others it does not say where they are traded."""
 _EXTENDED: Final[dict[str, Literal["pre", "after"]]] = {"PRE_MARKET": "pre", "AFTER_MARKET": "after"}
 _SLACK: Final = timedelta(minutes=60)
 """The last figures of a session are stamped up to so long after its close."""
@@ -113,11 +115,13 @@ class Naver(DataSource):
     """Naver's JSON. Several Korean instruments go into one request, US ones and rates are asked for one by one."""
 
     info = SOURCES["naver"]
+    kinds = ("quote",)
+    adjustment = "split"
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         if kind in ("bars", "minutes"):
             return instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
-        return kind == "quote" and vendor_symbol("naver", instrument) is not None
+        return super().has(instrument, kind)
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
@@ -125,105 +129,100 @@ class Naver(DataSource):
         found: dict[str, PriceReading | DataError] = {}
         korean = [each for each in instruments if each.exchange == "KRX"]
         for path, kinds in (("stock", ("stock", "etf")), ("index", ("index",))):
-            asked = {vendor_symbol("naver", each) or "": each for each in korean if each.kind in kinds}
+            asked = {self.symbol_of(each): each for each in korean if each.kind in kinds}
             if asked:
                 url = f"api/realtime/domestic/{path}/{','.join(asked)}"
                 polled = await client.get(_Polled, url, api="polling", headers=_HEADERS)
-                found |= _read_polled(client, asked, polled)
+                found |= _read_polled(asked, polled)
         others = [each for each in instruments if each.exchange != "KRX"]
-        return found | await ask_each(client.name, others, lambda each: self._ask_price(client, each))
+        return found | await ask_each(others, lambda each: self._ask_price(client, each))
 
     async def _ask_price(self, client: SourceClient, instrument: Instrument) -> PriceReading:
-        code = vendor_symbol("naver", instrument) or ""
+        code = self.symbol_of(instrument)
         if instrument.kind == "rate":
             rate = await client.get(_Rate, f"marketindex/exchange/{code}", headers=_HEADERS)
-            return _read_price(client, instrument, rate.exchange_info, per=_UNITS.get(code, 1))
-        path = "index" if instrument.kind == "index" else "stock"
+            return _read_price(instrument, rate.exchange_info, per=_UNITS.get(code, 1))
+        path = {"index": "index"}.get(instrument.kind, "stock")
         price = await client.get(_Price, f"{path}/{code}/basic", headers=_HEADERS)
         if price.reuters_code and price.reuters_code != code:
-            raise DataMalformed(f"{client.name} gave {price.reuters_code} for {code}", source=client.name)
-        return _read_price(client, instrument, price)
+            raise DataMalformed(f"gave {price.reuters_code} for {code}")
+        return _read_price(instrument, price)
 
-    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
-        path = f"chart/domestic/item/{vendor_symbol('naver', instrument)}/{span.size}"
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
+        path = f"chart/domestic/item/{self.symbol_of(instrument)}/{span.size}"
         query = {"startDateTime": f"{span.first:%Y%m%d}0000", "endDateTime": f"{span.last:%Y%m%d}2359"}
         candles = await client.get(list[_Candle], path, query, headers=_HEADERS)
         if span.minutes:
-            bars = _read_minutes(client, instrument, candles, span)
-        else:
-            bars = _read_days(client, instrument, candles, span)
-        return BarSeries(instrument=instrument, bars=tuple(bars), adjustment="split", source=client.name)
+            return _read_minutes(client, instrument, candles, span)
+        return _read_days(client, instrument, candles, span)
 
 
-def _read_polled(
-    client: SourceClient, asked: Mapping[str, Instrument], polled: _Polled
-) -> dict[str, PriceReading | DataError]:
+def _read_polled(asked: Mapping[str, Instrument], polled: _Polled) -> dict[str, PriceReading | DataError]:
     prices = {each.item_code: each for each in polled.datas}
 
     def read(code: str, instrument: Instrument) -> PriceReading:
         if code not in prices:
-            raise DataUnsupported(f"{client.name} does not have {code}", source=client.name)
-        return _read_price(client, instrument, prices[code])
+            raise DataUnsupported(f"does not have {code}")
+        return _read_price(instrument, prices[code])
 
-    return read_each(client.name, asked, read)
+    return read_each(asked, read)
 
 
-def _read_price(client: SourceClient, instrument: Instrument, price: _Price, per: int = 1) -> PriceReading:
-    name = client.name
-    last = read_number(price.close_price, name, "a price")
-    change = _read_change(price, last, name)
-    volume = read_optional(price.accumulated_trading_volume, name, "a volume")
+def _read_price(instrument: Instrument, price: _Price, per: int = 1) -> PriceReading:
+    last = read_number(price.close_price, "a price")
+    change = _read_change(price, last)
+    volume = read_optional(price.accumulated_trading_volume, "a volume")
     currency = instrument.currency
     if price.currency_type is not None:
         currency = price.currency_type.code
     exchange = price.stock_exchange_type or _Exchange()
     return PriceReading(
         instrument=instrument,
-        source=name,
+        source=Naver.info.name,
         price=trim(last / per),
         currency=currency,
-        as_of=read_time(price.local_traded_at, name),
+        as_of=read_time(price.local_traded_at),
         previous_close=trim((last - change) / per),
-        low=read_optional(price.low_price, name, "a low"),
-        high=read_optional(price.high_price, name, "a high"),
+        low=read_optional(price.low_price, "a low"),
+        high=read_optional(price.high_price, "a high"),
         volume=int(volume or 0),
-        venue="bank posted rate" if instrument.kind == "rate" else "",
+        venue=_VENUES.get(instrument.kind, ""),
         delay=exchange.delay_time,
-        extended=_read_extended(price.over_market_price_info, name),
+        extended=_read_extended(price.over_market_price_info),
         slack=_SLACK,
     )
 
 
-def _read_change(price: _Price, last: Decimal, name: str) -> Decimal:
+def _read_change(price: _Price, last: Decimal) -> Decimal:
     """The signed change: some answers give its size alone, and the direction beside it. The ratio must fit."""
     written = price.compare_to_previous_close_price
     if written is None:
         written = price.fluctuations
-    told = read_number(written, name, "a change")
-    ratio = read_number(price.fluctuations_ratio, name, "a change in percent")
+    told = read_number(written, "a change")
+    ratio = read_number(price.fluctuations_ratio, "a change in percent")
     direction = price.compare_to_previous_price or price.fluctuations_type
     sign: int | None = (told > 0) - (told < 0)
     if direction is not None:
         sign = _SIGNS.get(direction.code)
     if sign is None:
-        raise DataMalformed(f"{name} gave a direction that is not documented", source=name)
+        raise DataMalformed("gave a direction that is not documented")
     change = abs(told) * sign
     contradicts = (told < 0 or ratio < 0) and sign >= 0 and (told, ratio) != (0, 0)
     before = last - change
     if contradicts or before <= 0 or abs(change / before * 100 - abs(ratio) * sign) > _ROUNDING:
-        raise DataMalformed(f"{name}'s change of {told} ({ratio} %) does not fit its price {last}", source=name)
+        raise DataMalformed(f"'s change of {told} ({ratio} %) does not fit its price {last}")
     return change
 
 
-def _read_extended(over: _OverMarket | None, name: str) -> ExtendedPrice | None:
+def _read_extended(over: _OverMarket | None) -> ExtendedPrice | None:
     if over is None or over.trading_session_type not in _EXTENDED:
         return None
     try:
         return ExtendedPrice(
-            price=read_number(over.over_price, name, "a price after hours"),
+            price=read_number(over.over_price, "a price after hours"),
             phase=_EXTENDED[over.trading_session_type],
             venue="",  # the exchange's own or Nextrade's: it does not say
-            as_of=read_time(over.local_traded_at, name),
+            as_of=read_time(over.local_traded_at),
         )
     except DataError:
         return None
@@ -232,30 +231,26 @@ def _read_extended(over: _OverMarket | None, name: str) -> ExtendedPrice | None:
 def _read_days(client: SourceClient, instrument: Instrument, candles: list[_Candle], span: BarRange) -> list[Bar]:
     bars: list[Bar] = []
     for each in candles:
-        day = read_day(each.local_date, client.name)
+        day = read_day(each.local_date)
         if not span.first <= day <= span.last:
             continue
-        prices = _read_prices(each, client.name, each.close_price)
-        bar = make_day_bar(client, instrument, day, prices, _read_volume(each, client.name))
-        if bar is not None:
-            bars.append(bar)
+        prices = read_prices((each.open_price, each.high_price, each.low_price, each.close_price))
+        bars += make_day_bars(client, instrument, day, prices, read_volume(each.accumulated_trading_volume))
     return bars
 
 
 def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_Candle], span: BarRange) -> list[Bar]:
     zone = VENUES[instrument.exchange].tz
-    name = client.name
     bars: list[Bar] = []
     for each in candles:
         try:
             starts = datetime.strptime(each.local_date_time, "%Y%m%d%H%M%S").replace(tzinfo=zone).astimezone(UTC)
         except ValueError as error:
-            raise DataMalformed(
-                f"{name} gave {hide_and_cut(each.local_date_time, 20)!r} as a time", source=name
-            ) from error
-        prices = _read_prices(each, name, each.current_price)
+            raise DataMalformed(f"gave {hide_and_cut(each.local_date_time, 20)!r} as a time") from error
+        prices = read_prices((each.open_price, each.high_price, each.low_price, each.current_price))
         ends = starts + timedelta(minutes=1)
-        bars.append(make_bar(starts.astimezone(zone).date(), starts, ends, prices, _read_volume(each, name)))
+        volume = read_volume(each.accumulated_trading_volume)
+        bars.append(make_bar(starts.astimezone(zone).date(), starts, ends, prices, volume))
     days = sorted({each.day for each in bars})
     return [merged for day in days for merged in _merge_day(client, instrument, day, bars, span.minutes)]
 
@@ -266,16 +261,4 @@ def _merge_day(client: SourceClient, instrument: Instrument, day: date, bars: li
     if session is None:
         return []
     inside = [each for each in bars if each.day == day and session.opens <= each.starts <= session.closes]
-    return list(merge_bars(inside, minutes, session.opens))
-
-
-def _read_prices(candle: _Candle, name: str, close: Number) -> Prices:
-    opened, high, low = (
-        read_number(value, name, "a price of a bar")
-        for value in (candle.open_price, candle.high_price, candle.low_price)
-    )
-    return opened, high, low, read_number(close, name, "a close")
-
-
-def _read_volume(candle: _Candle, name: str) -> int:
-    return int(read_number(candle.accumulated_trading_volume, name, "a volume"))
+    return merge_bars(inside, minutes, session.opens)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from itertools import groupby
@@ -33,13 +33,13 @@ _TOO_LARGE: Final = Decimal("1e15")
 
 
 def read_each(
-    source: str, asked: Mapping[str, Instrument], read: Callable[[str, Instrument], PriceReading]
+    asked: Mapping[str, Instrument], read: Callable[[str, Instrument], PriceReading]
 ) -> dict[str, PriceReading | DataError]:
     """Read the part of an answer for each vendor symbol. One that cannot be read leaves the others."""
     answers: dict[str, PriceReading | DataError] = {}
     for code, instrument in asked.items():
         try:
-            with refuse_unreadable(source):
+            with refuse_unreadable():
                 answers[instrument.symbol] = read(code, instrument)
         except DataError as error:
             answers[instrument.symbol] = error
@@ -47,13 +47,13 @@ def read_each(
 
 
 async def ask_each(
-    source: str, instruments: Sequence[Instrument], ask: Callable[[Instrument], Awaitable[PriceReading]]
+    instruments: Sequence[Instrument], ask: Callable[[Instrument], Awaitable[PriceReading]]
 ) -> dict[str, PriceReading | DataError]:
     """Ask for all instruments at once. An error that is about one of them leaves the others."""
 
     async def ask_one(instrument: Instrument) -> PriceReading | DataError:
         try:
-            with refuse_unreadable(source):
+            with refuse_unreadable():
                 return await ask(instrument)
         except (DataTransport, DataRateLimited, DataAuthExpired):
             raise
@@ -64,15 +64,17 @@ async def ask_each(
     return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
 
 
-def read_number(value: Number, source: str, what: str) -> Decimal:
+def read_number(value: Number, what: str) -> Decimal:
     """Raises DataMalformed."""
     text = str(value).strip()
-    if value is None or isinstance(value, bool) or not _NUMBER.fullmatch(text):
-        raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as {what}", source=source)
-    number = Decimal(text.replace(",", ""))
-    if abs(number) >= _TOO_LARGE:
-        raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as {what}", source=source)
+    is_number = value is not None and not isinstance(value, bool) and _NUMBER.fullmatch(text)
+    if not is_number or abs(number := Decimal(text.replace(",", ""))) >= _TOO_LARGE:
+        raise DataMalformed(f"gave {hide_and_cut(text, 40)!r} as {what}")
     return trim(number)
+
+
+def read_volume(value: Number) -> int:
+    return int(read_number(value, "a volume"))
 
 
 def trim(value: Decimal, digits: int = 12) -> Decimal:
@@ -84,44 +86,44 @@ def trim(value: Decimal, digits: int = 12) -> Decimal:
     return Decimal(f"{rounded:f}".rstrip("0"))
 
 
-def read_optional(value: Number, source: str, what: str) -> Decimal | None:
+def read_optional(value: Number, what: str) -> Decimal | None:
     """None for what is left out, and for the zero that stands for a day without a trade."""
     if value in (None, "", "-", "N/A", "."):
         return None
-    return read_number(value, source, what) or None
+    return read_number(value, what) or None
 
 
-def read_prices(values: Iterable[Number], source: str, what: str = "a price of a bar") -> Prices:
+def read_prices(values: Iterable[Number]) -> Prices:
     """The open, high, low and close of a bar."""
-    opened, high, low, close = (read_number(each, source, what) for each in values)
+    opened, high, low, close = (read_number(each, "a price of a bar") for each in values)
     return opened, high, low, close
 
 
-def read_day(text: str, source: str, form: str = "%Y%m%d") -> date:
+def read_day(text: str, form: str = "%Y%m%d") -> date:
     """Raises DataMalformed."""
     try:
         return datetime.strptime(text, form).replace(tzinfo=UTC).date()
     except ValueError as error:
-        raise DataMalformed(f"{source} gave {hide_and_cut(text, 20)!r} as a day", source=source) from error
+        raise DataMalformed(f"gave {hide_and_cut(text, 20)!r} as a day") from error
 
 
-def read_time(text: str, source: str) -> datetime:
+def read_time(text: str) -> datetime:
     """An ISO time with its offset. Raises DataMalformed."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
-            raise DataMalformed(f"{source} gave a time without its zone, {hide_and_cut(text, 40)!r}", source=source)
+            raise DataMalformed(f"gave a time without its zone, {hide_and_cut(text, 40)!r}")
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise DataMalformed(f"{source} gave {hide_and_cut(text, 40)!r} as a time", source=source) from error
+        raise DataMalformed(f"gave {hide_and_cut(text, 40)!r} as a time") from error
 
 
-def read_epoch(value: float, source: str) -> datetime:
+def read_epoch(value: float) -> datetime:
     """Seconds since 1970. Raises DataMalformed."""
     try:
         return datetime.fromtimestamp(value, UTC)
     except (OverflowError, ValueError, OSError) as error:
-        raise DataMalformed(f"{source} gave {value} as a time", source=source) from error
+        raise DataMalformed(f"gave {value} as a time") from error
 
 
 def make_bar(day: date, starts: datetime, ends: datetime, prices: Prices, volume: int) -> Bar:
@@ -129,13 +131,15 @@ def make_bar(day: date, starts: datetime, ends: datetime, prices: Prices, volume
     return Bar(day=day, starts=starts, ends=ends, open=opened, high=high, low=low, close=close, volume=volume)
 
 
-def make_day_bar(client: SourceClient, instrument: Instrument, day: date, prices: Prices, volume: int) -> Bar | None:
-    """A bar of one session by our own calendar; None for a day on which there was none."""
+def make_day_bars(
+    client: SourceClient, instrument: Instrument, day: date, prices: Prices, volume: int
+) -> Sequence[Bar]:
+    """The bar of one session by our own calendar; none for a day on which there was no session."""
     session = client.calendar.session_on(instrument.exchange, day)
     if session is None:
-        return None
+        return ()
     ends = min(max(client.now(), session.opens), session.closes)
-    return make_bar(day, session.opens, ends, prices, volume)
+    return (make_bar(day, session.opens, ends, prices, volume),)
 
 
 def make_coin_bar(
@@ -146,11 +150,9 @@ def make_coin_bar(
     return make_bar(starts.astimezone(zone).date(), starts, ends, prices, volume)
 
 
-def merge_bars(bars: Iterable[Bar], minutes: int, opens: datetime) -> Iterator[Bar]:
+def merge_bars(bars: Iterable[Bar], minutes: int, opens: datetime) -> list[Bar]:
     """Longer bars of shorter ones, counted from the open of the session."""
-
-    def number(bar: Bar) -> int:
-        return int((bar.starts - opens).total_seconds() // (minutes * 60))
-
-    for place, group in groupby(sorted(bars, key=lambda each: each.starts), key=number):
-        yield join_bars(list(group), opens + timedelta(minutes=place * minutes))
+    step = timedelta(minutes=minutes)
+    in_order = sorted(bars, key=lambda each: each.starts)
+    groups = groupby(in_order, key=lambda each: (each.starts - opens) // step)
+    return [join_bars(list(group), opens + number * step) for number, group in groups]

@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
@@ -23,10 +22,18 @@ from finclaw.finance.market_data.errors import (
     DataUnsupported,
 )
 from finclaw.finance.market_data.plausible import PriceReading
-from finclaw.finance.market_data.port import BarRange, BarSeries
+from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import Number, ask_each, make_day_bar, read_number, read_prices, read_time
+from finclaw.finance.sources.reading import (
+    Number,
+    ask_each,
+    make_day_bars,
+    read_number,
+    read_prices,
+    read_time,
+    read_volume,
+)
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import hide_and_cut
@@ -72,10 +79,12 @@ class Toss(TokenSource):
     """Toss Open API."""
 
     info = SOURCES["toss"]
+    kinds = ("quote", "bars")
+    adjustment = "split"
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         is_listed = instrument.exchange in ("KRX", "NYSE", "NASDAQ") and instrument.kind in ("stock", "etf")
-        return is_listed and kind in ("quote", "bars") and vendor_symbol("toss", instrument) is not None
+        return is_listed and super().has(instrument, kind)
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
@@ -83,44 +92,42 @@ class Toss(TokenSource):
         """All in one request, and one more for the close before each."""
         now = client.now()
         running = [each for each in instruments if client.calendar.session_at(each.exchange, now) is not None]
-        closed = DataStale(f"{client.name} is asked for prices only in the regular session", source=client.name)
+        closed = DataStale("is asked for prices only in the regular session")
         if not running:
             raise closed
-        names = {_name(each): each for each in running}
-        found = await self._get(client, _Result[list[_Price]], "api/v1/prices", {"symbols": ",".join(names)})
+        names = ",".join(map(self.symbol_of, running))
+        found = await self._get(client, _Result[list[_Price]], "api/v1/prices", {"symbols": names})
         prices = {each.symbol: each for each in found.result}
 
         async def ask(instrument: Instrument) -> PriceReading:
-            price = prices.get(_name(instrument))
+            price = prices.get(self.symbol_of(instrument))
             if price is None:
-                raise DataUnsupported(f"{client.name} said nothing of {instrument.symbol}", source=client.name)
+                raise DataUnsupported(f"said nothing of {instrument.symbol}")
             session = client.calendar.session_at(instrument.exchange, client.now())
             if session is None:
-                raise DataStale(f"{client.name}'s session of {instrument.symbol} has just ended", source=client.name)
+                raise DataStale(f"'s session of {instrument.symbol} has just ended")
             page = await self._read_page(client, instrument, _BEFORE, None)
             return parse_price(client, instrument, price, page.candles, session)
 
-        read = await ask_each(client.name, running, ask)
+        read = await ask_each(running, ask)
         return {each.symbol: read.get(each.symbol, closed) for each in instruments}
 
-    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
         bars: dict[date, Bar] = {}
         end = datetime.combine(span.last + timedelta(days=1), time(0), VENUES[instrument.exchange].tz)
         before: str | None = end.isoformat()
         for _ in range(_MOST_PAGES):
             page = await self._read_page(client, instrument, _MOST_BARS, before)
-            read = [_read_bar(client, instrument, each) for each in page.candles]
-            bars |= {bar.day: bar for bar in read if bar is not None}
+            bars |= {bar.day: bar for each in page.candles for bar in _read_bars(client, instrument, each)}
             if not page.next_before or not page.candles or min(bars, default=span.first) <= span.first:
                 break
             before = page.next_before
-        series = tuple(bars[day] for day in sorted(bars))
-        return BarSeries(instrument=instrument, bars=series, adjustment="split", source=client.name)
+        return list(bars.values())
 
     async def _read_page(
         self, client: SourceClient, instrument: Instrument, count: int, before: str | None
     ) -> _Candles:
-        query = {"symbol": _name(instrument), "interval": "1d", "count": str(count), "adjusted": "true"}
+        query = {"symbol": self.symbol_of(instrument), "interval": "1d", "count": str(count), "adjusted": "true"}
         if before:
             query["before"] = before
         return (await self._get(client, _Result[_Candles], "api/v1/candles", query)).result
@@ -130,10 +137,8 @@ class Toss(TokenSource):
             try:
                 return await client.get(kind, path, query, headers={"Authorization": f"Bearer {token}"})
             except DataAuthExpired as error:
-                raise DataAuthExpired(
-                    f"{error}; Toss answers only addresses that are registered in its Open API settings",
-                    source=client.name,
-                ) from error
+                text = f"{error}; Toss answers only addresses that are registered in its Open API settings"
+                raise DataAuthExpired(text) from error
 
         return await self.ask_with_token(client, ask)
 
@@ -146,21 +151,20 @@ def parse_price(
     client: SourceClient, instrument: Instrument, price: _Price, candles: Sequence[_Candle], session: Session
 ) -> PriceReading:
     """Raises DataError. The close before is that of the last bar of an earlier day; today's bar bounds the price."""
-    name = client.name
     if price.timestamp is None:
-        raise DataStale(f"{name}'s price of {instrument.symbol} has no time", source=name)
-    bars = [bar for each in candles if (bar := _read_bar(client, instrument, each)) is not None]
+        raise DataStale(f"'s price of {instrument.symbol} has no time")
+    bars = [bar for each in candles for bar in _read_bars(client, instrument, each)]
     earlier = [bar for bar in bars if bar.day < session.day]
     if not earlier:
-        raise DataMalformed(f"{name} has no close of {instrument.symbol} before today", source=name)
+        raise DataMalformed(f"has no close of {instrument.symbol} before today")
     today = next((bar for bar in bars if bar.day == session.day), None)
-    last = read_number(price.last_price, name, "a price")
+    last = read_number(price.last_price, "a price")
     reading = PriceReading(
         instrument=instrument,
-        source=name,
+        source=client.name,
         price=last,
         currency=price.currency,
-        as_of=read_time(price.timestamp, name),
+        as_of=read_time(price.timestamp),
         previous_close=max(earlier, key=lambda bar: bar.day).close,
     )
     if today is None:
@@ -176,16 +180,9 @@ def _widen(bar: Bar, price: Decimal) -> tuple[Decimal, Decimal]:
     return bar.low, bar.high
 
 
-def _read_bar(client: SourceClient, instrument: Instrument, row: _Candle) -> Bar | None:
-    name = client.name
+def _read_bars(client: SourceClient, instrument: Instrument, row: _Candle) -> Sequence[Bar]:
     if row.currency != instrument.currency:
-        raise DataMalformed(
-            f"{name}'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}", source=name
-        )
-    day = read_time(row.timestamp, name).astimezone(VENUES[instrument.exchange].tz).date()
-    prices = read_prices((row.open_price, row.high_price, row.low_price, row.close_price), name, "a bar")
-    return make_day_bar(client, instrument, day, prices, int(read_number(row.volume, name, "a volume")))
-
-
-def _name(instrument: Instrument) -> str:
-    return vendor_symbol("toss", instrument) or ""
+        raise DataMalformed(f"'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}")
+    day = read_time(row.timestamp).astimezone(VENUES[instrument.exchange].tz).date()
+    prices = read_prices((row.open_price, row.high_price, row.low_price, row.close_price))
+    return make_day_bars(client, instrument, day, prices, read_volume(row.volume))

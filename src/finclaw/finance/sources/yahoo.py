@@ -5,7 +5,7 @@ of the day before the range.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from itertools import islice
 from typing import Annotated, Final
@@ -13,18 +13,17 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.instruments.vendor_symbols import vendor_symbol
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.errors import DataEmpty, DataError, DataMalformed, DataUnsupported
+from finclaw.finance.market_data.errors import DataEmpty, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
-from finclaw.finance.market_data.port import BarRange, BarSeries
+from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import (
     Number,
     Prices,
     make_bar,
-    make_day_bar,
+    make_day_bars,
     merge_bars,
     read_epoch,
     read_number,
@@ -102,67 +101,61 @@ class _Row(Struct, frozen=True):
 
 class Yahoo(DataSource):
     info = SOURCES["yahoo"]
+    kinds = ("quote", "bars", "minutes")
+    adjustment = "split"
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
-        if instrument.kind == "coin" or kind not in ("quote", "bars", "minutes"):
-            return False
-        return vendor_symbol("yahoo", instrument) is not None
+        return instrument.kind != "coin" and super().has(instrument, kind)
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
-        (instrument,) = instruments
-        result = await _ask(client, instrument, {"range": "5d", "interval": "1d"})
+    async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
+        result = await self._ask(client, instrument, {"range": "5d", "interval": "1d"})
         meta = result.meta
-        as_of = read_epoch(meta.regular_market_time, client.name)
-        rows = list(_rows(client, result))
-        reading = PriceReading(
+        as_of = read_epoch(meta.regular_market_time)
+        rows = list(_rows(result))
+        return PriceReading(
             instrument=instrument,
             source=client.name,
-            price=trim(read_number(meta.regular_market_price, client.name, "a price"), meta.price_hint),
+            price=trim(read_number(meta.regular_market_price, "a price"), meta.price_hint),
             currency=meta.currency or "",
             as_of=as_of,
             previous_close=_previous_close(client, instrument, rows, as_of, meta.gmtoffset),
-            low=read_optional(meta.regular_market_day_low, client.name, "a low"),
-            high=read_optional(meta.regular_market_day_high, client.name, "a high"),
+            low=read_optional(meta.regular_market_day_low, "a low"),
+            high=read_optional(meta.regular_market_day_high, "a high"),
             volume=meta.regular_market_volume or 0,
             delay=_DELAYS.get(instrument.exchange, 0),
         )
-        return {instrument.symbol: reading}
 
-    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
         zone = VENUES[instrument.exchange].tz
-        first = datetime.combine(span.first, datetime.min.time(), zone)
-        # The end is exclusive.
-        last = datetime.combine(span.last + timedelta(days=1), datetime.min.time(), zone)
-        query = {"period1": str(int(first.timestamp())), "period2": str(int(last.timestamp())), "interval": "1d"}
+        first = datetime.combine(span.first, time(0), zone)
+        end = datetime.combine(span.last + timedelta(days=1), time(0), zone)  # exclusive
+        query = {"period1": str(int(first.timestamp())), "period2": str(int(end.timestamp())), "interval": "1d"}
         if span.minutes:
             query["interval"] = f"{_FINEST}m"
-        result = await _ask(client, instrument, query)
-        rows = list(_rows(client, result))
+        result = await self._ask(client, instrument, query)
+        rows = list(_rows(result))
         if span.minutes:
             bars = _minute_bars(client, instrument, rows, span)
         else:
             bars = _day_bars(client, instrument, rows, result)
-        if bars and (result.meta.currency or "") != instrument.currency and instrument.kind != "index":
-            raise DataMalformed(f"{client.name}'s bars are in {result.meta.currency}", source=client.name)
-        return BarSeries(instrument=instrument, bars=tuple(bars), adjustment="split", source=client.name)
+        if bars and result.meta.currency != instrument.currency and instrument.kind != "index":
+            raise DataMalformed(f"'s bars are in {result.meta.currency}")
+        return bars
+
+    async def _ask(self, client: SourceClient, instrument: Instrument, query: Mapping[str, str]) -> _Result:
+        symbol = self.symbol_of(instrument)
+        answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=_HEADERS)
+        if answer.chart.error is not None:
+            raise DataUnsupported(f"does not have {symbol}")
+        if not answer.chart.result:
+            raise DataEmpty(f"has nothing for {symbol}")
+        result = answer.chart.result[0]
+        if result.meta.symbol != symbol:
+            raise DataMalformed(f"gave {result.meta.symbol} for {symbol}")
+        return result
 
 
-async def _ask(client: SourceClient, instrument: Instrument, query: Mapping[str, str]) -> _Result:
-    symbol = vendor_symbol("yahoo", instrument) or ""
-    answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=_HEADERS)
-    if answer.chart.error is not None:
-        raise DataUnsupported(f"{client.name} does not have {symbol}", source=client.name)
-    if not answer.chart.result:
-        raise DataEmpty(f"{client.name} has nothing for {symbol}", source=client.name)
-    result = answer.chart.result[0]
-    if result.meta.symbol != symbol:
-        raise DataMalformed(f"{client.name} gave {result.meta.symbol} for {symbol}", source=client.name)
-    return result
-
-
-def _rows(client: SourceClient, result: _Result) -> Iterator[_Row]:
+def _rows(result: _Result) -> Iterator[_Row]:
     """Whole bars alone: some places in the columns are null, and some are zero where nothing is known."""
     stamps = result.timestamp or []
     if not result.indicators.quote or not stamps:
@@ -171,12 +164,12 @@ def _rows(client: SourceClient, result: _Result) -> Iterator[_Row]:
     digits = result.meta.price_hint
     parts = (columns.open, columns.high, columns.low, columns.close)
     if {len(each) for each in (*parts, columns.volume)} != {len(stamps)}:
-        raise DataMalformed(f"{client.name} gave columns of different lengths", source=client.name)
+        raise DataMalformed("gave columns of different lengths")
     for place, stamp in enumerate(stamps):
-        figures = (read_optional(column[place], client.name, "a price of a bar") for column in parts)
+        figures = (read_optional(column[place], "a price of a bar") for column in parts)
         opened, high, low, close = (trim(each or Decimal(0), digits) for each in figures)
         if opened and high and low and close:
-            yield _Row(read_epoch(stamp, client.name), (opened, high, low, close), columns.volume[place] or 0)
+            yield _Row(read_epoch(stamp), (opened, high, low, close), columns.volume[place] or 0)
 
 
 def _previous_close(
@@ -206,18 +199,14 @@ def _day_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row]
     days: dict[date, list[_Row]] = {}
     for row in rows:
         days.setdefault(row.starts.astimezone(zone).date(), []).append(row)
-    bars = (_day_bar(client, instrument, day, parts) for day, parts in sorted(days.items()))
-    return [each for each in bars if each is not None]
-
-
-def _day_bar(client: SourceClient, instrument: Instrument, day: date, parts: Sequence[_Row]) -> Bar | None:
-    prices = (
-        parts[0].prices[0],
-        max(each.prices[1] for each in parts),
-        min(each.prices[2] for each in parts),
-        parts[-1].close,
-    )
-    return make_day_bar(client, instrument, day, prices, max(each.volume for each in parts))
+    bars: list[Bar] = []
+    for day, parts in sorted(days.items()):
+        opened = parts[0].prices[0]
+        high = max(each.prices[1] for each in parts)
+        low = min(each.prices[2] for each in parts)
+        volume = max(each.volume for each in parts)
+        bars += make_day_bars(client, instrument, day, (opened, high, low, parts[-1].close), volume)
+    return bars
 
 
 def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row], span: BarRange) -> list[Bar]:
@@ -226,11 +215,11 @@ def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_R
     while day <= span.last:
         session = client.calendar.session_on(instrument.exchange, day)
         if session is not None:
-            inside = [_make_minute_bar(each, day) for each in rows if session.opens <= each.starts < session.closes]
+            inside = [
+                make_bar(day, each.starts, each.starts + timedelta(minutes=_FINEST), each.prices, each.volume)
+                for each in rows
+                if session.opens <= each.starts < session.closes
+            ]
             bars += merge_bars(inside, span.minutes, session.opens)
         day += timedelta(days=1)
     return bars
-
-
-def _make_minute_bar(row: _Row, day: date) -> Bar:
-    return make_bar(day, row.starts, row.starts + timedelta(minutes=_FINEST), row.prices, row.volume)
