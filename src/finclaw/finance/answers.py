@@ -1,7 +1,7 @@
 """Answers of the commands, by the functions that the tools call: a command and a model say the same of the same."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Market, Quote
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
-from finclaw.finance.quote import facts_of, load_quotes
+from finclaw.finance.quote import QuoteBatch, load_quotes
 from finclaw.finance.resolve import Settle, ask_which, find_instruments
 from finclaw.finance.watchlist import MOST_WATCHED, TooManyWatched, WatchDesk
 from finclaw.finance.words import (
@@ -31,8 +31,7 @@ from finclaw.finance.words import (
 )
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import ActionButton, Capabilities
-from finclaw.kernel.fact import Fact
-from finclaw.kernel.person import Person, zone_of
+from finclaw.kernel.person import zone_of
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.numerals.find import find_figures
 from finclaw.numerals.tables import find_currency
@@ -43,8 +42,9 @@ _HEADLINES: Final = 5
 _RATES: Final = ("USD/KRW", "USD/JPY", "EUR/USD", "GBP/USD")
 _OVERVIEW: Final = ("KOSPI", "KOSDAQ", "SPX", "IXIC", "USD/KRW")
 """What `/market` quotes, as far as the market has it."""
-_YEN: Final = Decimal(100)
+_USUAL_AMOUNTS: Final = {("JPY", "KRW"): Decimal(100)}
 """In Korea the yen is quoted by the hundred."""
+_HOME: Final[dict[Language, str]] = {"en": "USD", "ko": "KRW"}
 
 _NEXT: Final[dict[Language, tuple[tuple[str, str], ...]]] = {
     "en": (("Chart", "chart"), ("News", "news"), ("Watch", "watch add")),
@@ -60,6 +60,8 @@ _SAME_CURRENCY: Final[dict[Language, str]] = {
     "en": "Both sides are {0}. Which other currency do you mean?",
     "ko": "두 통화가 모두 {0}입니다. 어떤 통화로 바꿀까요?",
 }
+_NEWS: Final[dict[Language, str]] = {"en": "News", "ko": "뉴스"}
+_NEWS_ABOUT: Final[dict[Language, str]] = {"en": "News about {0}", "ko": "{0} 뉴스"}
 
 
 class CommandMarket(Struct, frozen=True, kw_only=True):
@@ -79,51 +81,31 @@ class MarketAnswers:
     def __init__(self, desk: CommandMarket) -> None:
         self._desk = desk
 
-    # ── /price ──────────────────────────────────────────────────────────────────────────────────────────────
-
     async def answer_price(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, name = scope.language, " ".join(args)
+        name = " ".join(args)
         try:
-            instruments = await self._find(name, scope.person, language)
+            instruments = await self._find(name, scope)
         except ToolError as error:
-            return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}price {symbol}")
-        quotes, missing = await self._quotes(instruments[:MOST_PRICES], language)
-        if not quotes:
-            return CommandReply("\n".join(missing))
-        if len(instruments) > 1:
-            text = "\n".join(filter(None, (list_quotes(quotes, zone_of(scope.person), language), *missing)))
-            return _reply(text, quotes)
-        return _reply(
-            describe_quote(quotes[0], zone_of(scope.person), language), quotes, self._next(quotes[0], scope, language)
-        )
-
-    async def _find(self, words: str, person: Person, language: Language) -> list[Instrument]:
-        return await find_instruments(self._desk.market, self._desk.settle, words, person, language)
-
-    async def _quotes(self, instruments: Sequence[Instrument], language: Language) -> tuple[list[Quote], list[str]]:
-        """Asked for together; a line for each that could not be had."""
-        found = await load_quotes(self._desk.market, self._desk.data, [each.symbol for each in instruments])
-        return list(found.quotes), describe_missing(found, language)
-
-    def _next(self, quote: Quote, scope: CommandScope, language: Language) -> tuple[ActionButton, ...]:
-        """What people ask next, as buttons; in a chat without them it would be noise."""
-        if self._desk.channel(scope.inbound.channel).buttons is None:
-            return ()
-        symbol, prefix = quote.instrument.symbol, self._desk.prefix
-        return tuple(ActionButton(label=label, command=f"{prefix}{line} {symbol}") for label, line in _NEXT[language])
-
-    # ── /fx ─────────────────────────────────────────────────────────────────────────────────────────────────
+            return self._ask_which(error, name, scope, "price")
+        symbols = [each.symbol for each in instruments[:MOST_PRICES]]
+        found = await load_quotes(self._desk.market, self._desk.data, symbols)
+        if len(instruments) > 1 or not found.quotes:
+            return _list_reply(found, scope)
+        (quote,) = found.quotes
+        text = describe_quote(quote, zone_of(scope.person), scope.language)
+        return CommandReply(text, kind="reply", facts=found.facts(), actions=self._next(quote, scope))
 
     async def answer_fx(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, wanted = scope.language, read_fx(args)
+        language = scope.language
         if not args:
-            return await self._list_rates(scope.person, language)
+            return _list_reply(await self._load(_RATES), scope)
+        wanted = read_fx(args)
         if wanted.left or wanted.base is None:
             shown = (wanted.left or " ".join(args))[:40]
             return CommandReply(_BAD_CURRENCY[language].format(shown, self._desk.prefix), kind="reply")
-        home = scope.person.currency or ("KRW" if language == "ko" else "USD")
+        home = scope.person.currency or _HOME[language]
         target = wanted.target or default_target(wanted.base, home)
-        amount = wanted.amount or (_YEN if (wanted.base, target) == ("JPY", "KRW") else Decimal(1))
+        amount = wanted.amount or _USUAL_AMOUNTS.get((wanted.base, target), Decimal(1))
         try:
             done = await load_conversion(self._desk.market, amount, wanted.base, target)
         except SameCurrency:
@@ -135,59 +117,77 @@ class MarketAnswers:
         facts = done.facts()
         return CommandReply(describe_conversion(facts, zone_of(scope.person), language), kind="reply", facts=facts)
 
-    async def _list_rates(self, person: Person, language: Language) -> CommandReply:
-        known = [each for symbol in _RATES if (each := self._desk.market.instruments.get(symbol)) is not None]
-        quotes, missing = await self._quotes(known, language)
-        text = "\n".join(filter(None, (list_quotes(quotes, zone_of(person), language), *missing)))
-        return _reply(text, quotes) if quotes else CommandReply(text)
-
-    # ── /market ─────────────────────────────────────────────────────────────────────────────────────────────
-
     async def answer_market(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, name, market = scope.language, " ".join(args), self._desk.market
+        name = " ".join(args)
+        market = self._desk.market
         try:
-            venues = find_venues(market, await self._desk.settle(name, scope.person) if name else None)
+            venues = find_venues(market, name and await self._desk.settle(name, scope.person))
         except ToolError as error:
-            return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}market {symbol}")
-        hours = [load_hours(self._desk.calendar, each, market.now()) for each in venues]
-        lines = [describe_hours(each, zone_of(scope.person), language) for each in hours]
-        lines.append(name_calendar(market.now(), zone_of(scope.person), language))
+            return self._ask_which(error, name, scope, "market")
+        home = zone_of(scope.person)
+        now = market.now()
+        hours = [load_hours(self._desk.calendar, each, now) for each in venues]
+        lines = [describe_hours(each, home, scope.language) for each in hours]
+        lines.append(name_calendar(now, home, scope.language))
         facts = [fact for each in hours for fact in each.facts()]
-        if args:
-            return CommandReply("\n".join(lines), kind="reply", facts=tuple(facts))
-        known = [each for symbol in _OVERVIEW if (each := market.instruments.get(symbol)) is not None]
-        quotes, missing = await self._quotes(known, language)
-        lines += ["", list_quotes(quotes, zone_of(scope.person), language)] if quotes else []
-        facts += [fact for each in quotes for fact in facts_of(each)]
-        return CommandReply("\n".join((*lines, *missing)), kind="reply", facts=tuple(facts))
-
-    # ── /news ───────────────────────────────────────────────────────────────────────────────────────────────
+        if not args:
+            found = await self._load(_OVERVIEW)
+            if found.quotes:
+                lines += ["", list_quotes(found.quotes, home, scope.language)]
+            lines += describe_missing(found, scope.language)
+            facts += found.facts()
+        return CommandReply("\n".join(lines), kind="reply", facts=tuple(facts))
 
     async def answer_news(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, name = scope.language, " ".join(args)
+        name = " ".join(args)
+        instrument: Instrument | None = None
+        symbol: str | None = None
+        what = _NEWS[scope.language]
+        if name:
+            try:
+                instrument = (await self._find(name, scope))[0]
+            except ToolError as error:
+                return self._ask_which(error, name, scope, "news")
+            symbol = instrument.symbol
+            what = _NEWS_ABOUT[scope.language].format(title_of(instrument, scope.language))
         try:
-            found = await self._find(name, scope.person, language) if name else []
-        except ToolError as error:
-            return ask_which(error, name, language, lambda symbol: f"{self._desk.prefix}news {symbol}")
-        instrument = found[0] if found else None
-        try:
-            items = await self._desk.data.news(instrument.symbol if instrument else None, _HEADLINES)
+            items = await self._desk.data.news(symbol, _HEADLINES)
         except DataError as error:
-            about = title_of(instrument, language) if instrument else ""
-            what = f"{about} 뉴스".strip() if language == "ko" else f"News about {about}" if about else "News"
-            return CommandReply(explain_missing(what, error, language))
+            return CommandReply(explain_missing(what, error, scope.language))
         # To the letter: a headline is somebody else's words, and may not bring markup or control tokens.
-        return CommandReply(
-            describe_news(instrument, items, zone_of(scope.person), language), facts=news_facts(instrument, items)
+        text = describe_news(instrument, items, zone_of(scope.person), scope.language)
+        return CommandReply(text, facts=news_facts(instrument, items))
+
+    async def _find(self, name: str, scope: CommandScope) -> list[Instrument]:
+        return await find_instruments(self._desk.market, self._desk.settle, name, scope.person, scope.language)
+
+    async def _load(self, symbols: Sequence[str]) -> QuoteBatch:
+        """Quotes of those that the market has, asked for together."""
+        known = [each for each in symbols if self._desk.market.instruments.get(each) is not None]
+        return await load_quotes(self._desk.market, self._desk.data, known)
+
+    def _ask_which(self, error: ToolError, name: str, scope: CommandScope, command: str) -> CommandReply:
+        return ask_which(error, name, scope.language, lambda symbol: f"{self._desk.prefix}{command} {symbol}")
+
+    def _next(self, quote: Quote, scope: CommandScope) -> tuple[ActionButton, ...]:
+        """What people ask next, as buttons; in a chat without them it would be noise."""
+        if self._desk.channel(scope.inbound.channel).buttons is None:
+            return ()
+        symbol = quote.instrument.symbol
+        return tuple(
+            ActionButton(label=label, command=f"{self._desk.prefix}{line} {symbol}")
+            for label, line in _NEXT[scope.language]
         )
 
 
-def _reply(text: str, quotes: Sequence[Quote], actions: tuple[ActionButton, ...] = ()) -> CommandReply:
-    facts: tuple[Fact, ...] = tuple(fact for each in quotes for fact in facts_of(each))
-    return CommandReply(text, kind="reply", facts=facts, actions=actions)
+def _list_reply(found: QuoteBatch, scope: CommandScope) -> CommandReply:
+    """One line for each quote, and one for each that could not be had."""
+    listed = list_quotes(found.quotes, zone_of(scope.person), scope.language)
+    text = "\n".join(filter(None, (listed, *describe_missing(found, scope.language))))
+    if not found.quotes:
+        return CommandReply(text)
+    return CommandReply(text, kind="reply", facts=found.facts())
 
-
-# ── what is typed behind /fx ────────────────────────────────────────────────────────────────────────────────
 
 _BETWEEN: Final = re.compile(r"[\s/,=?→]+|->")
 _PARTICLES: Final = re.compile(r"(?:에서|으로|로|을|를|은|는|이|가|의)$")
@@ -218,8 +218,9 @@ def read_fx(args: Sequence[str]) -> FxRequest:
     amount = None
     for each in figures:
         amount = Decimal(each.value.numerator) / Decimal(each.value.denominator)
-        currencies += [each.currency] if each.currency else []
         text = f"{text[: each.start]} {text[each.end :]}"
+        if each.currency:
+            currencies.append(each.currency)
     for word in filter(None, _BETWEEN.split(text)):
         found = _currencies_of(word)
         if not found and word.casefold() not in _SMALL_WORDS and not _PARTICLES.fullmatch(word):
@@ -240,16 +241,19 @@ def _currencies_of(word: str) -> list[str]:
     for each in (word, _PARTICLES.sub("", word)):
         if found := find_currency(each):
             return [found]
-    pair = _PAIR.fullmatch(word)
-    both = [find_currency(each) for each in pair.groups()] if pair else []
-    return [each for each in both if each] if all(both) else []
+    if pair := _PAIR.fullmatch(word):
+        base = find_currency(pair[1])
+        target = find_currency(pair[2])
+        if base and target:
+            return [base, target]
+    return []
 
 
 def default_target(base: str, home: str) -> str:
     """The person's own currency; of that itself, the one that it is mostly compared with."""
     if base != home:
         return home
-    return "USD" if home == "KRW" else "KRW"
+    return {"KRW": "USD"}.get(home, "KRW")
 
 
 WatchVerb = Literal["list", "add", "remove"]
@@ -277,7 +281,15 @@ _COUNT: Final[dict[Language, str]] = {
     "ko": "지금 관심 종목은 {0}개입니다. 시세 보기: {1}관심",
 }
 _EMPTIED: Final[dict[Language, str]] = {"en": "It is empty now.", "ko": "이제 목록이 비었습니다."}
-_VERB_KO: Final[dict[WatchVerb, str]] = {"list": "목록", "add": "추가", "remove": "삭제"}
+_VERB_NAMES: Final[dict[Language, dict[WatchVerb, str]]] = {
+    "en": {"list": "list", "add": "add", "remove": "remove"},
+    "ko": {"list": "목록", "add": "추가", "remove": "삭제"},
+}
+_HEADING: Final[dict[Language, str]] = {"en": "**Your watchlist: {0}**", "ko": "**관심 종목 {0}개**"}
+_ADDED: Final[dict[Language, str]] = {"en": "Added to your watchlist", "ko": "관심 종목에 추가"}
+_KNOWN: Final[dict[Language, str]] = {"en": "Already there", "ko": "이미 있음"}
+_REMOVED: Final[dict[Language, str]] = {"en": "Removed from your watchlist", "ko": "관심 종목에서 삭제"}
+_ABSENT: Final[dict[Language, str]] = {"en": "Was not there", "ko": "목록에 없음"}
 
 
 class WatchRequest(NamedTuple):
@@ -289,13 +301,15 @@ class WatchRequest(NamedTuple):
 
 def read_watch(args: Sequence[str]) -> WatchRequest:
     """The verb stands before the names, as in English, or behind them, as in Korean."""
-    words = list(args)
-    for place in (0, -1):
-        verb = _VERBS.get(words[place].casefold()) if words else None
-        if verb is not None:
-            words.pop(place)
-            return WatchRequest(verb, " ".join(words))
-    return WatchRequest("add", " ".join(words)) if words else WatchRequest("list")
+    if not args:
+        return WatchRequest("list")
+    first, *rest = args
+    if verb := _VERBS.get(first.casefold()):
+        return WatchRequest(verb, " ".join(rest))
+    *rest, last = args
+    if verb := _VERBS.get(last.casefold()):
+        return WatchRequest(verb, " ".join(rest))
+    return WatchRequest("add", " ".join(args))
 
 
 class WatchAnswers:
@@ -307,78 +321,68 @@ class WatchAnswers:
         self._prefix = prefix
 
     async def answer(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        language, wanted = scope.language, read_watch(args)
+        language = scope.language
+        wanted = read_watch(args)
         if wanted.verb == "list":
-            return await self._list(scope, language)
+            return await self._list(scope)
         if not wanted.words:
-            verb = _VERB_KO[wanted.verb] if language == "ko" else wanted.verb
-            return CommandReply(_WHICH[language].format(self._prefix, verb), ephemeral=_is_shared(scope))
+            return _private(_WHICH[language].format(self._prefix, _VERB_NAMES[language][wanted.verb]), scope)
         if wanted.verb == "remove" and wanted.words.casefold() in _ALL:
-            return await self._remove(None, scope, language)
+            return await self._confirm(scope, _REMOVED, await self._desk.lists.remove(scope.person, None))
         try:
             instruments = await find_instruments(self._desk.market, self._settle, wanted.words, scope.person, language)
         except ToolError as error:
             line = f"{self._prefix}watch {wanted.verb}"
             return ask_which(error, wanted.words, language, lambda symbol: f"{line} {symbol}")
-        change = self._add if wanted.verb == "add" else self._remove
-        return await change(instruments, scope, language)
+        symbols = [each.symbol for each in instruments]
+        if wanted.verb == "remove":
+            gone = await self._desk.lists.remove(scope.person, symbols)
+            return await self._confirm(scope, _REMOVED, gone, _ABSENT, [each for each in symbols if each not in gone])
+        try:
+            new = await self._desk.lists.add(scope.person, symbols)
+        except TooManyWatched:
+            return _private(_FULL[language].format(MOST_WATCHED, self._prefix), scope)
+        return await self._confirm(scope, _ADDED, new, _KNOWN, [each for each in symbols if each not in new])
 
-    async def _list(self, scope: CommandScope, language: Language) -> CommandReply:
+    async def _list(self, scope: CommandScope) -> CommandReply:
+        language = scope.language
         symbols = await self._desk.lists.symbols(scope.person)
         if not symbols:
-            return CommandReply(_EMPTY[language].format(self._prefix), ephemeral=_is_shared(scope))
+            return _private(_EMPTY[language].format(self._prefix), scope)
         watched = await load_quotes(self._desk.market, self._desk.data(), symbols)
-        heading = f"**관심 종목 {watched.count}개**" if language == "ko" else f"**Your watchlist: {watched.count}**"
+        heading = _HEADING[language].format(watched.count)
         quotes = list_quotes(watched.quotes, zone_of(scope.person), language)
         missing = "\n".join(describe_missing(watched, language))
         text = "\n\n".join(filter(None, (heading, quotes, missing)))
         return CommandReply(text, kind="reply", facts=watched.facts(), ephemeral=_is_shared(scope))
 
-    async def _add(
-        self, instruments: Sequence[Instrument] | None, scope: CommandScope, language: Language
+    async def _confirm(
+        self,
+        scope: CommandScope,
+        done: Mapping[Language, str],
+        changed: Sequence[str],
+        otherwise: Mapping[Language, str] = _ABSENT,
+        others: Sequence[str] = (),
     ) -> CommandReply:
-        instruments = instruments or ()
-        try:
-            new = await self._desk.lists.add(scope.person, [each.symbol for each in instruments])
-        except TooManyWatched:
-            full = _FULL[language].format(MOST_WATCHED, self._prefix)
-            return CommandReply(full, ephemeral=_is_shared(scope))
-        added = [title_of(each, language) for each in instruments if each.symbol in new]
-        known = [title_of(each, language) for each in instruments if each.symbol not in new]
-        if language == "ko":
-            lines = [f"관심 종목에 추가: {', '.join(added)}" if added else "", _name_titles("이미 있음", known)]
-        else:
-            lines = [
-                f"Added to your watchlist: {', '.join(added)}" if added else "",
-                _name_titles("Already there", known),
-            ]
-        return await self._confirm(lines, scope, language)
-
-    async def _remove(
-        self, instruments: Sequence[Instrument] | None, scope: CommandScope, language: Language
-    ) -> CommandReply:
-        wanted = None if instruments is None else [each.symbol for each in instruments]
-        gone = await self._desk.lists.remove(scope.person, wanted)
-        removed = [self._title(symbol, language) for symbol in gone]
-        absent = [title_of(each, language) for each in instruments or () if each.symbol not in gone]
-        if language == "ko":
-            lines = [_name_titles("관심 종목에서 삭제", removed), _name_titles("목록에 없음", absent)]
-        else:
-            lines = [_name_titles("Removed from your watchlist", removed), _name_titles("Was not there", absent)]
-        return await self._confirm(lines, scope, language)
-
-    async def _confirm(self, lines: Sequence[str], scope: CommandScope, language: Language) -> CommandReply:
-        count = len(await self._desk.lists.symbols(scope.person))
-        last = _COUNT[language].format(count, self._prefix) if count else _EMPTIED[language]
-        return CommandReply("\n".join([*filter(None, lines), last]), ephemeral=_is_shared(scope))
+        lines = [
+            f"{what[scope.language]}: {', '.join(self._title(each, scope.language) for each in symbols)}"
+            for what, symbols in ((done, changed), (otherwise, others))
+            if symbols
+        ]
+        last = _EMPTIED[scope.language]
+        if count := len(await self._desk.lists.symbols(scope.person)):
+            last = _COUNT[scope.language].format(count, self._prefix)
+        return _private("\n".join([*lines, last]), scope)
 
     def _title(self, symbol: str, language: Language) -> str:
         found = self._desk.market.instruments.get(symbol)
-        return symbol if found is None else title_of(found, language)
+        if found is None:
+            return symbol
+        return title_of(found, language)
 
 
-def _name_titles(what: str, titles: Sequence[str]) -> str:
-    return f"{what}: {', '.join(titles)}" if titles else ""
+def _private(text: str, scope: CommandScope) -> CommandReply:
+    return CommandReply(text, ephemeral=_is_shared(scope))
 
 
 def _is_shared(scope: CommandScope) -> bool:
