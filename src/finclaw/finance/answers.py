@@ -1,7 +1,7 @@
 """Answers of the commands, by the functions that the tools call: a command and a model say the same of the same."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
@@ -286,10 +286,13 @@ _VERB_NAMES: Final[dict[Language, dict[WatchVerb, str]]] = {
     "ko": {"list": "목록", "add": "추가", "remove": "삭제"},
 }
 _HEADING: Final[dict[Language, str]] = {"en": "**Your watchlist: {0}**", "ko": "**관심 종목 {0}개**"}
-_ADDED: Final[dict[Language, str]] = {"en": "Added to your watchlist", "ko": "관심 종목에 추가"}
-_KNOWN: Final[dict[Language, str]] = {"en": "Already there", "ko": "이미 있음"}
-_REMOVED: Final[dict[Language, str]] = {"en": "Removed from your watchlist", "ko": "관심 종목에서 삭제"}
-_ABSENT: Final[dict[Language, str]] = {"en": "Was not there", "ko": "목록에 없음"}
+_CHANGES: Final[dict[tuple[WatchVerb, bool], dict[Language, str]]] = {
+    ("add", True): {"en": "Added to your watchlist", "ko": "관심 종목에 추가"},
+    ("add", False): {"en": "Already there", "ko": "이미 있음"},
+    ("remove", True): {"en": "Removed from your watchlist", "ko": "관심 종목에서 삭제"},
+    ("remove", False): {"en": "Was not there", "ko": "목록에 없음"},
+}
+"""What was done with some names, and what is told of those for which there was nothing to do."""
 
 
 class WatchRequest(NamedTuple):
@@ -328,21 +331,13 @@ class WatchAnswers:
         if not wanted.words:
             return _private(_WHICH[language].format(self._prefix, _VERB_NAMES[language][wanted.verb]), scope)
         if wanted.verb == "remove" and wanted.words.casefold() in _ALL:
-            return await self._confirm(scope, _REMOVED, await self._desk.lists.remove(scope.person, None))
+            return await self._change("remove", None, scope)
         try:
             instruments = await find_instruments(self._desk.market, self._settle, wanted.words, scope.person, language)
         except ToolError as error:
             line = f"{self._prefix}watch {wanted.verb}"
             return ask_which(error, wanted.words, language, lambda symbol: f"{line} {symbol}")
-        symbols = [each.symbol for each in instruments]
-        if wanted.verb == "remove":
-            gone = await self._desk.lists.remove(scope.person, symbols)
-            return await self._confirm(scope, _REMOVED, gone, _ABSENT, [each for each in symbols if each not in gone])
-        try:
-            new = await self._desk.lists.add(scope.person, symbols)
-        except TooManyWatched:
-            return _private(_FULL[language].format(MOST_WATCHED, self._prefix), scope)
-        return await self._confirm(scope, _ADDED, new, _KNOWN, [each for each in symbols if each not in new])
+        return await self._change(wanted.verb, [each.symbol for each in instruments], scope)
 
     async def _list(self, scope: CommandScope) -> CommandReply:
         language = scope.language
@@ -356,22 +351,25 @@ class WatchAnswers:
         text = "\n\n".join(filter(None, (heading, quotes, missing)))
         return CommandReply(text, kind="reply", facts=watched.facts(), ephemeral=_is_shared(scope))
 
-    async def _confirm(
-        self,
-        scope: CommandScope,
-        done: Mapping[Language, str],
-        changed: Sequence[str],
-        otherwise: Mapping[Language, str] = _ABSENT,
-        others: Sequence[str] = (),
-    ) -> CommandReply:
+    async def _change(self, verb: WatchVerb, symbols: Sequence[str] | None, scope: CommandScope) -> CommandReply:
+        """Add these, or remove them; None removes all."""
+        language = scope.language
+        try:
+            if verb == "remove":
+                changed = await self._desk.lists.remove(scope.person, symbols)
+            else:
+                changed = await self._desk.lists.add(scope.person, symbols or ())
+        except TooManyWatched:
+            return _private(_FULL[language].format(MOST_WATCHED, self._prefix), scope)
+        others = [each for each in symbols or () if each not in changed]
         lines = [
-            f"{what[scope.language]}: {', '.join(self._title(each, scope.language) for each in symbols)}"
-            for what, symbols in ((done, changed), (otherwise, others))
-            if symbols
+            f"{_CHANGES[verb, done][language]}: {', '.join(self._title(each, language) for each in named)}"
+            for done, named in ((True, changed), (False, others))
+            if named
         ]
-        last = _EMPTIED[scope.language]
+        last = _EMPTIED[language]
         if count := len(await self._desk.lists.symbols(scope.person)):
-            last = _COUNT[scope.language].format(count, self._prefix)
+            last = _COUNT[language].format(count, self._prefix)
         return _private("\n".join([*lines, last]), scope)
 
     def _title(self, symbol: str, language: Language) -> str:

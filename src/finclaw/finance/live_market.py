@@ -17,17 +17,14 @@ from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import TOKEN_TABLE, DataSource, TokenStore
 from finclaw.finance.market_data.source_access import BUDGET_TABLE, RequestBudget, SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.alpaca import Alpaca
+from finclaw.finance.sources.brokers import Kis, Toss
 from finclaw.finance.sources.coins import Bithumb, Coinbase, Kraken, Upbit
-from finclaw.finance.sources.dart import DartFeed, OpenDart
 from finclaw.finance.sources.ecb import EuropeanCentralBank, Frankfurter
-from finclaw.finance.sources.edgar import Edgar
-from finclaw.finance.sources.finnhub import Finnhub
+from finclaw.finance.sources.filings import DartFeed, Edgar, OpenDart
 from finclaw.finance.sources.headlines import CentralBanks, GoogleNews
-from finclaw.finance.sources.kis import Kis
 from finclaw.finance.sources.nasdaq import NasdaqCalendar
 from finclaw.finance.sources.naver import Naver
-from finclaw.finance.sources.toss import Toss
+from finclaw.finance.sources.us_stocks import Alpaca, Finnhub
 from finclaw.finance.sources.yahoo import Yahoo
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Calendar

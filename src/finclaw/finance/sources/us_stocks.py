@@ -1,12 +1,9 @@
-"""Alpaca, with a key: US quotes of one exchange, daily bars of all of them, and news.
-
-The free plan's live prices are those of IEX alone: a few percent of the market, so they name their venue and bring no
-volume. Bars of all exchanges must be at least fifteen minutes old.
-"""
+"""Vendors of US stocks, with a free key: Alpaca and Finnhub."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Final
+from decimal import Decimal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -14,12 +11,22 @@ from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data.errors import DataError, DataMalformed, DataStale, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
-from finclaw.finance.market_data.port import BarRange, NewsItem
+from finclaw.finance.market_data.port import BarRange, EarningsDate, NewsItem
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import is_web_address
+from finclaw.finance.sources.feeds import clean_line, is_web_address
 from finclaw.finance.sources.headlines import make_headline, newest
-from finclaw.finance.sources.reading import make_day_bars, read_each, read_number, read_prices, read_time
+from finclaw.finance.sources.reading import (
+    Number,
+    ask_each,
+    make_day_bars,
+    read_each,
+    read_epoch,
+    read_number,
+    read_optional,
+    read_prices,
+    read_time,
+)
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import Secret
@@ -29,7 +36,7 @@ _TOO_NEW: Final = timedelta(minutes=16)
 _MOST_PAGES: Final = 5
 _LONGEST_BREAK: Final = timedelta(days=10)
 """Within so many days there is a session before."""
-_NEWS: Final = timedelta(days=7)
+_ALPACA_NEWS: Final = timedelta(days=7)
 
 
 class _Trade(Struct):
@@ -46,7 +53,7 @@ class _Bar(Struct):
     v: float
 
 
-class Snapshot(Struct, rename="camel"):
+class _Snapshot(Struct, rename="camel"):
     """The latest of one symbol. Its daily bars are of IEX too, so that their closes are not the official ones."""
 
     latest_trade: _Trade
@@ -70,7 +77,11 @@ class _News(Struct):
 
 
 class Alpaca(DataSource):
-    """Alpaca's market data."""
+    """Alpaca: quotes of one exchange, daily bars of all of them, and news.
+
+    The free plan's live prices are those of IEX alone: a few percent of the market, so they name their venue and bring
+    no volume. Bars of all exchanges must be at least fifteen minutes old.
+    """
 
     info = SOURCES["alpaca"]
     kinds = ("quote", "bars", "news")
@@ -90,10 +101,10 @@ class Alpaca(DataSource):
         if session.closes <= now < session.closes + _TOO_NEW:
             raise DataStale("has a close a quarter of an hour after it")
         closes = await self._read_days(client, list(names), session.day - _LONGEST_BREAK, now)
-        trades: dict[str, Snapshot] = {}
+        trades: dict[str, _Snapshot] = {}
         if now < session.closes:
             query = {"symbols": ",".join(names), "feed": "iex"}
-            trades = await client.get(dict[str, Snapshot], "v2/stocks/snapshots", query, headers=self._headers())
+            trades = await client.get(dict[str, _Snapshot], "v2/stocks/snapshots", query, headers=self._headers())
 
         def read(name: str, instrument: Instrument) -> PriceReading:
             return _make_reading(client, instrument, session, closes.get(name, ()), trades.get(name))
@@ -145,7 +156,7 @@ class Alpaca(DataSource):
             for each in answer.news
             if is_web_address(each.url)
         ]
-        return newest(items, client, _NEWS, limit)
+        return newest(items, client, _ALPACA_NEWS, limit)
 
     def _headers(self) -> Mapping[str, str]:
         id, secret = self.reveal_keys(self._id, self._secret)
@@ -153,7 +164,7 @@ class Alpaca(DataSource):
 
 
 def _make_reading(
-    client: SourceClient, instrument: Instrument, session: Session, rows: Sequence[_Bar], trade: Snapshot | None
+    client: SourceClient, instrument: Instrument, session: Session, rows: Sequence[_Bar], trade: _Snapshot | None
 ) -> PriceReading:
     """A running session is priced by the trade, one that is over by its bar. Both stand against the bar before."""
     zone = VENUES[instrument.exchange].tz
@@ -193,3 +204,122 @@ def _shorten(text: str) -> str:
     if not dot:
         return text
     return f"{head}.{tail.removesuffix('Z')[:6]}Z"
+
+
+# ── Finnhub ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+_FINNHUB_NEWS: Final = timedelta(days=14)
+_ROUNDING: Final = Decimal("0.011")
+"""The change is rounded to cents, and so are the prices."""
+_MOMENTS: Final[Mapping[str, Literal["before open", "after close", "during session"]]] = {
+    "bmo": "before open",
+    "amc": "after close",
+    "dmh": "during session",
+}
+
+
+class _Quote(Struct):
+    c: Number
+    d: Number
+    h: Number
+    l: Number  # noqa: E741  their name for the low
+    pc: Number
+    t: int
+
+
+class _Headline(Struct):
+    headline: str
+    url: str
+    datetime: int
+    source: str = ""
+    related: str = ""
+
+
+class _Report(Struct, rename="camel"):
+    date: date
+    symbol: str
+    hour: str = ""
+    eps_estimate: Number = None
+
+
+class _Calendar(Struct, rename="camel"):
+    earnings_calendar: list[_Report] = field(default_factory=list[_Report])
+
+
+class Finnhub(DataSource):
+    """Finnhub: prices, headlines and earnings dates. Its bars are not free, so they are not asked for.
+
+    The key goes in a header, so that no address has it. What it does not know it answers with zeros and status 200.
+    """
+
+    info = SOURCES["finnhub"]
+    kinds = ("quote", "news", "earnings")
+
+    def __init__(self, key: Secret | None = None) -> None:
+        self._key = key
+
+    async def read_quotes(
+        self, client: SourceClient, instruments: Sequence[Instrument]
+    ) -> Mapping[str, PriceReading | DataError]:
+        async def ask(instrument: Instrument) -> PriceReading:
+            query = {"symbol": self.symbol_of(instrument)}
+            return _parse_quote(await client.get(_Quote, "quote", query, headers=self._headers()), client, instrument)
+
+        return await ask_each(instruments, ask)
+
+    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+        if instrument is None:
+            path = "news"
+            query = {"category": "general"}
+        else:
+            today = client.now().date()
+            path = "company-news"
+            query = {"symbol": self.symbol_of(instrument), "from": str(today - _FINNHUB_NEWS), "to": str(today)}
+        found = await client.get(list[_Headline], path, query, headers=self._headers())
+        items = [
+            make_headline(client, each.headline, each.url, each.source, read_epoch(each.datetime), [each.related])
+            for each in found
+            if is_web_address(each.url) and clean_line(each.headline)
+        ]
+        return newest(items, client, _FINNHUB_NEWS, limit)
+
+    async def read_earnings(self, client: SourceClient, first: date, last: date) -> Sequence[EarningsDate]:
+        query = {"from": str(first), "to": str(last)}
+        found = await client.get(_Calendar, "calendar/earnings", query, headers=self._headers())
+        return [
+            EarningsDate(
+                symbol=clean_line(each.symbol, 20).upper(),
+                name="",
+                day=each.date,
+                moment=_MOMENTS.get(each.hour, "unknown"),
+                estimate=read_optional(each.eps_estimate, "an estimate"),
+                source=client.name,
+            )
+            for each in found.earnings_calendar
+            if first <= each.date <= last
+        ]
+
+    def _headers(self) -> Mapping[str, str]:
+        (key,) = self.reveal_keys(self._key)
+        return {"X-Finnhub-Token": key}
+
+
+def _parse_quote(found: _Quote, client: SourceClient, instrument: Instrument) -> PriceReading:
+    """Raises DataUnsupported for the zeros of an unknown symbol, DataMalformed for what contradicts itself."""
+    if found.t == 0 or not found.c:
+        raise DataUnsupported(f"does not have {instrument.symbol}: it answered zeros")
+    price = read_number(found.c, "a price")
+    before = read_number(found.pc, "a previous close")
+    change = read_number(found.d, "a change")
+    if abs(price - before - change) > _ROUNDING:
+        raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
+    return PriceReading(
+        instrument=instrument,
+        source=client.name,
+        price=price,
+        currency="USD",
+        as_of=read_epoch(found.t),
+        previous_close=before,
+        low=read_optional(found.l, "a low"),
+        high=read_optional(found.h, "a high"),
+    )
