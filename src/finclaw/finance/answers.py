@@ -41,7 +41,6 @@ MOST_PRICES: Final = 10
 _HEADLINES: Final = 5
 _RATES: Final = ("USD/KRW", "USD/JPY", "EUR/USD", "GBP/USD")
 _OVERVIEW: Final = ("KOSPI", "KOSDAQ", "SPX", "IXIC", "USD/KRW")
-"""What `/market` quotes, as far as the market has it."""
 _USUAL_AMOUNTS: Final = {("JPY", "KRW"): Decimal(100)}
 """In Korea the yen is quoted by the hundred."""
 _HOME: Final[dict[Language, str]] = {"en": "USD", "ko": "KRW"}
@@ -65,8 +64,6 @@ _NEWS_ABOUT: Final[dict[Language, str]] = {"en": "News about {0}", "ko": "{0} �
 
 
 class CommandMarket(Struct, frozen=True, kw_only=True):
-    """What the commands need of finance and of the gateway."""
-
     market: Market
     data: MarketData
     calendar: Calendar
@@ -162,7 +159,6 @@ class MarketAnswers:
         return await find_instruments(self._desk.market, self._desk.settle, name, scope.person, scope.language)
 
     async def _load(self, symbols: Sequence[str]) -> QuoteBatch:
-        """Quotes of those that the market has, asked for together."""
         known = [each for each in symbols if self._desk.market.instruments.get(each) is not None]
         return await load_quotes(self._desk.market, self._desk.data, known)
 
@@ -181,7 +177,6 @@ class MarketAnswers:
 
 
 def _list_reply(found: QuoteBatch, scope: CommandScope) -> CommandReply:
-    """One line for each quote, and one for each that could not be had."""
     listed = list_quotes(found.quotes, zone_of(scope.person), scope.language)
     text = "\n".join(filter(None, (listed, *describe_missing(found, scope.language))))
     if not found.quotes:
@@ -292,7 +287,6 @@ _CHANGES: Final[dict[tuple[WatchVerb, bool], dict[Language, str]]] = {
     ("remove", True): {"en": "Removed from your watchlist", "ko": "관심 종목에서 삭제"},
     ("remove", False): {"en": "Was not there", "ko": "목록에 없음"},
 }
-"""What was done with some names, and what is told of those for which there was nothing to do."""
 
 
 class WatchRequest(NamedTuple):
@@ -352,7 +346,6 @@ class WatchAnswers:
         return CommandReply(text, kind="reply", facts=watched.facts(), ephemeral=_is_shared(scope))
 
     async def _change(self, verb: WatchVerb, symbols: Sequence[str] | None, scope: CommandScope) -> CommandReply:
-        """Add these, or remove them; None removes all."""
         language = scope.language
         try:
             if verb == "remove":

@@ -217,7 +217,6 @@ def read_tables() -> SessionTables:
 
 
 def judge_expiry(today: date) -> Finding:
-    """Whether the file still reaches far enough."""
     last = read_tables().last_day
     left = (last - today).days
     if left > WARN_DAYS:

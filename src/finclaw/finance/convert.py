@@ -87,7 +87,6 @@ def convert_tool(market: Market) -> Tool:
 
 
 async def load_conversion(market: Market, amount: Decimal, base: str, target: str) -> Conversion:
-    """Raises SameCurrency, and ToolError where a rate is not to be had."""
     if base == target:
         raise SameCurrency(f"Both sides are {target}: nothing to convert. Ask the user for the other currency.")
     value, legs = await convert(market, amount, base, target)

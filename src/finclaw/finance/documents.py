@@ -67,7 +67,6 @@ class Documents:
     name = "documents"
 
     def __init__(self, market: Callable[[], Market], data: Callable[[], MarketData]) -> None:
-        """`market` is there when this is registered; `data` is opened with the first use."""
         self._market = market
         self._data = data
 
@@ -105,9 +104,6 @@ def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool
         return ToolOutput(record(lines), found.facts, origin=_origin("profile", [found.source]))
 
     return (news, filings, earnings, profile)
-
-
-# ── headlines and filings ───────────────────────────────────────────────────────────────────────────────────
 
 
 def news_facts(instrument: Instrument | None, items: Sequence[NewsItem]) -> tuple[Fact, ...]:
@@ -150,13 +146,9 @@ def _describe_filings(instrument: Instrument, filings: Sequence[Filing], now: da
     return ToolOutput("\n\n".join(records), tuple(facts), origin=origin)
 
 
-# ── earnings dates ──────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _describe_earnings(
     instrument: Instrument | None, found: Sequence[EarningsDate], days: tuple[date, date], now: datetime
 ) -> ToolOutput:
-    """Raises DataUnsupported for a company of a market whose dates no source has."""
     sources = {each.source for each in found}
     if instrument is not None:
         is_known = instrument.exchange in ("NYSE", "NASDAQ") or sources == {DEMO_SOURCE}
@@ -207,6 +199,5 @@ def _noon(venue: Venue, day: date) -> datetime:
 
 
 def _origin(what: str, sources: Iterable[str]) -> str:
-    """Whose words these are; our own demo market's are ours."""
     others = [each for each in dict.fromkeys(sources) if each != DEMO_SOURCE]
     return f"{what} of {', '.join(others)}" if others else ""

@@ -72,7 +72,6 @@ class Finance:
 
     @property
     def market(self) -> Market:
-        """The one that was opened, for what is registered behind this extension."""
         if self._market is None:
             raise ExtensionError("the market is opened when finance is registered; register what needs it behind it")
         return self._market

@@ -61,7 +61,6 @@ class PriceChange(Struct, frozen=True, kw_only=True):
         return percent(self.change, self.start)
 
     def lines(self) -> dict[str, object]:
-        """For the record of a tool."""
         return {
             "start": f"{self.start} ({minute(self.starts)})",
             "end": f"{self.end} ({minute(self.ends)})",
@@ -150,7 +149,6 @@ def session_day(instrument: Instrument, ended: datetime) -> date:
 
 
 def days_of(period: Period, today: date) -> tuple[date, date]:
-    """The first and the last day of a period, both included."""
     if period in _DAYS:
         return today - timedelta(days=_DAYS[period] - 1), today
     if period in ("day", "yesterday"):
@@ -165,7 +163,6 @@ def days_of(period: Period, today: date) -> tuple[date, date]:
 
 
 def _first_day(unit: str, day: date) -> date:
-    """The first day of the week, month, quarter or year in which a day lies."""
     match unit:
         case "week":
             return day - timedelta(days=day.weekday())
@@ -177,15 +174,12 @@ def _first_day(unit: str, day: date) -> date:
             return date(day.year, 1, 1)
 
 
-# ── the tools ───────────────────────────────────────────────────────────────────────────────────────────────
-
 _HISTORY = (
     "How one instrument's price moved over a period: start, end, change from the last close before it, extremes, and "
     "bars or closes. `week`, `month`, `quarter`, `year` end now; `this_…`, `last_…` are those of the calendar. With "
     "`on`: the close of that day instead."
 )
 _FIRST_DAY = date(2025, 1, 1)
-"""Holidays before it are not known."""
 _MOST_CLOSES = 24
 """A year has 250; the model needs the shape and not every day."""
 

@@ -100,9 +100,6 @@ def _place(venue: Venue) -> dict[str, object]:
     return {"market": venue.code, "name": venue.name_en, "name_ko": venue.name_ko, "zone": venue.zone}
 
 
-# ── open or closed ──────────────────────────────────────────────────────────────────────────────────────────
-
-
 class VenueHours(Struct, frozen=True, kw_only=True):
     """Whether a venue is open at a moment, until when, and what is traded outside of its session."""
 
@@ -113,7 +110,6 @@ class VenueHours(Struct, frozen=True, kw_only=True):
 
     @property
     def has_phase(self) -> bool:
-        """Whether something outside of the regular session runs, or may run."""
         return self.phase.name in ("pre", "after", "unknown")
 
     def facts(self) -> Iterator[Fact]:
@@ -163,7 +159,6 @@ def _phase_facts(phase: TradingPhase, code: str, now: datetime) -> Iterator[Fact
 
 
 def _session_on(calendar: Calendar, venue: Venue, wanted: str, now: datetime) -> tuple[str, tuple[Fact, ...]]:
-    """Whether a venue has a session on one day, and when it opens and closes on it."""
     tomorrow = now.astimezone(venue.tz).date() + timedelta(days=1)
     try:
         day = tomorrow if wanted == "tomorrow" else date.fromisoformat(wanted)
@@ -194,9 +189,6 @@ def _session_on(calendar: Calendar, venue: Venue, wanted: str, now: datetime) ->
     return record({**lines, "phases": "; ".join(map(_phase_words, others)) or None}), tuple(facts)
 
 
-# ── days of rest ────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArguments) -> tuple[str, tuple[Fact, ...]]:
     today = now.astimezone(venue.tz).date()
     _, last = calendar.known_days(venue.code)
@@ -218,7 +210,6 @@ def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArg
 
 
 def _other_hours(calendar: Calendar, venue: Venue, today: date, last: date) -> Iterator[Session]:
-    """Sessions until then that open late or close early."""
     for number in range((last - today).days + 1):
         session = calendar.session_on(venue.code, today + timedelta(days=number))
         if session and not session.is_regular:

@@ -42,10 +42,8 @@ class Instrument(Struct, frozen=True, kw_only=True):
     isin: str = ""
     """As looked up. It cannot be computed: those of preferred shares differ from their codes."""
     cik: int = 0
-    """The company's number at the SEC."""
     status: Status = "listed"
     successor: str = ""
-    """The symbol that took its place, when it was renamed."""
 
     @property
     def title(self) -> str:
@@ -75,14 +73,10 @@ _US_EXCHANGES = frozenset(("NYSE", "NASDAQ"))
 
 
 class Ambiguous(Struct, frozen=True):
-    """An ambiguous name that several instruments go by; only the person knows which is meant."""
-
     candidates: tuple[Instrument, ...]
 
 
 class Unknown(Struct, frozen=True):
-    """An unknown instrument. `near` ones look alike, best first."""
-
     near: tuple[Instrument, ...]
 
 
@@ -109,9 +103,7 @@ class InstrumentIndex(Protocol):
 
     def __iter__(self) -> Iterator[Instrument]: ...
 
-    def get(self, symbol: str) -> Instrument | None:
-        """The one of exactly this symbol of ours."""
-        ...
+    def get(self, symbol: str) -> Instrument | None: ...
 
     def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown:
         """The one that goes by this, all that do, or none. A coin is priced in `currency` where there is a choice."""
@@ -214,5 +206,4 @@ def stems_of(text: str) -> Iterator[str]:
 
 
 def _long_enough(key: str, known: str) -> bool:
-    """Two syllables or four letters: shorter pieces are part of half the market."""
     return min(len(key.encode()), len(known.encode())) >= 4

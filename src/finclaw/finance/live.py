@@ -128,24 +128,17 @@ CANARIES: Final[Mapping[str, tuple[Canary, ...]]] = {
 """By the source's name in the settings, in the order in which they are asked."""
 
 
-# ── probes ──────────────────────────────────────────────────────────────────────────────────────────────────
-
 Verdict = Literal["right", "wrong", "down", "limited", "refused", "not asked"]
 
 _SECONDS: Final = 20.0
-"""For all canaries of one source."""
 _AHEAD: Final = timedelta(days=6)
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True):
-    """An answer to one canary, and what is to be thought of it."""
-
     source: str
-    """Its name in the settings."""
     question: str
     verdict: Verdict
     figures: str = ""
-    """What it answered, or why there is no answer."""
     advice: str = ""
     milliseconds: int = 0
 
@@ -154,7 +147,6 @@ class LiveProbe:
     """Asks sources their canaries, all sources at once and each one its own in turn."""
 
     def __init__(self, access: SourceAccess, find: Callable[[str], Instrument | None]) -> None:
-        """`find` gives the instrument of an exact symbol of our records."""
         self._access = access
         self._find = find
 
@@ -214,7 +206,6 @@ class LiveProbe:
     async def _answer(
         self, client: SourceClient, source: DataSource, canary: Canary, figures: dict[str, Decimal]
     ) -> str:
-        """The answer in a few words. Raises DataError for none, and for one that cannot be right."""
         today = client.now().date()
         match canary.kind:
             case "quote":
@@ -307,9 +298,6 @@ def _judge_error(source: str, question: str, error: DataError, took: int) -> Pro
     return ProbeResult(
         source=source, question=question, verdict=verdict, figures=str(error), advice=advice, milliseconds=took
     )
-
-
-# ── the report ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def write_report(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str] = ()) -> str:

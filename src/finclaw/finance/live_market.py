@@ -37,8 +37,6 @@ MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE, TOKEN_TABLE)
 
 
 class LiveMarket:
-    """Prices of real sources. Whoever opened the market data closes it."""
-
     def __init__(self, data: MarketData, instruments: InstrumentIndex, calendar: Calendar, clock: Clock) -> None:
         self.data = data
         self._instruments = instruments

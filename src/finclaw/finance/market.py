@@ -43,21 +43,17 @@ class Quote(Struct, frozen=True, kw_only=True):
     opening: Opening
     source: str
     venue: str = ""
-    """Where it was traded, when the source says so or has only one place."""
     phase: Phase = "regular"
     close: Decimal | None = None
-    """The regular close of the price's own session, once there is one."""
     extended: ExtendedPrice | None = None
     day_basis: str = ""
     """Of a coin: since when its change is counted, as `09:00 KST`."""
     fixing: date | None = None
     """Of a rate that a bank fixes once a day: that day."""
     delay: int = 0
-    """Minutes by which the source is behind the market."""
     is_confirmed: bool = True
     """False for a move so large that a second source should have agreed, and none did."""
     stale: bool = False
-    """Nobody answered, and this is what was known before."""
     failed: tuple[str, ...] = ()
     """Sources that were to answer before this one, each with what it did instead."""
 
@@ -97,7 +93,6 @@ class Bar(Struct, frozen=True, kw_only=True):
 
 
 def join_bars(bars: Sequence[Bar], starts: datetime) -> Bar:
-    """One longer bar of several, oldest first."""
     return Bar(
         day=bars[0].day,
         starts=starts,
@@ -111,8 +106,6 @@ def join_bars(bars: Sequence[Bar], starts: datetime) -> Bar:
 
 
 class Closes(Struct, frozen=True):
-    """The last prices of sessions with their times, oldest first, and who said them."""
-
     prices: tuple[tuple[datetime, Decimal], ...]
     source: str
 
@@ -128,18 +121,14 @@ class Market(Protocol):
     """
 
     @property
-    def source(self) -> str:
-        """The name under which its figures are shown."""
-        ...
+    def source(self) -> str: ...
 
     @property
     def instruments(self) -> InstrumentIndex: ...
 
     def now(self) -> datetime: ...
 
-    async def quote(self, symbol: str) -> Quote:
-        """The latest price of an exact symbol."""
-        ...
+    async def quote(self, symbol: str) -> Quote: ...
 
     async def closes(self, symbol: str, since: date) -> Closes:
         """The last price of every session from that day on, the running one included, oldest first."""

@@ -32,7 +32,6 @@ _CURRENCY: Final = "USD"
 _MARKET: Final = "NYSE"
 """Where nobody has said, and no language says it."""
 _MOST: Final = 20
-"""Watched or held instruments that a turn is told of."""
 _ASKS_NEWS: Final = re.compile(r"\b(news|headlines?|why)\b|뉴스|소식|기사|왜|이유|무슨 일", re.IGNORECASE)
 _MOST_IN_QUESTION: Final = 3
 _HEADLINES: Final = 2
@@ -52,14 +51,11 @@ class MarketSession(Struct, frozen=True, kw_only=True):
     phase: str
     open_time: str
     close_time: str
-    """Local time, `HH:MM`."""
     timezone: str
     next_open_at: datetime | None
 
 
 class RateInUse(Struct, frozen=True, kw_only=True):
-    """An exchange rate between the person's currency and one that their instruments are priced in."""
-
     pair: str
     rate: Decimal
     as_of: datetime
@@ -84,11 +80,7 @@ class MarketSentiment(Struct, frozen=True, kw_only=True):
 
 
 class WatchedSymbols(Protocol):
-    """The watchlists of all persons."""
-
-    def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
-        """Without waiting, where it is in memory; None where it has to be read."""
-        ...
+    def peek_symbols(self, person: Person) -> tuple[str, ...] | None: ...
 
     async def symbols(self, person: Person) -> tuple[str, ...]: ...
 
@@ -162,8 +154,6 @@ class MarketContext:
             next_open_at=self._calendar.next_open(code, now).astimezone(local),
         )
 
-    # ── whose instruments ───────────────────────────────────────────────────────────────────────────────────
-
     def _may_watch(self, context: Context) -> bool:
         """False for a list that is known to be empty, as most are: their turns wait for nothing."""
         return self._watchlists is not None and self._watchlists.peek_symbols(context.person) != ()
@@ -188,8 +178,6 @@ class MarketContext:
         """What was asked about last comes first: `why?` is about that."""
         last = context.provided.get("last_quote_request")
         return list(dict.fromkeys((*([last.symbol] if last else ()), *(await self._own_symbols(context)))))
-
-    # ── what a source is asked for ──────────────────────────────────────────────────────────────────────────
 
     async def _read_rates(self, context: Context) -> tuple[RateInUse, ...]:
         market, data = self._open_market()
@@ -259,7 +247,6 @@ def _rate_symbols(market: Market, instruments: Iterator[Instrument], home: str) 
 
 
 _SESSIONS: Final = 10_000
-"""Sessions whose last quote is remembered; the ones that were asked longest ago go first."""
 _LOOK_BACK: Final = 20
 """Messages of a conversation in which the last quote is looked for after a restart."""
 

@@ -31,7 +31,6 @@ def record(lines: Mapping[str, object]) -> str:
 
 
 def identity(instrument: Instrument) -> dict[str, object]:
-    """The lines every record about an instrument begins with."""
     return {
         "symbol": instrument.symbol,
         "name": instrument.name_en,
@@ -58,7 +57,6 @@ def plain_fact(subject: str, field: str, value: Decimal, unit: str, as_of: datet
 
 
 def state(opening: Opening) -> str:
-    """`open`, or `closed` with the reason."""
     if opening.is_open:
         return "open"
     if opening.holiday is not None:

@@ -153,14 +153,10 @@ def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[
     return ToolOutput(text, (*facts_of(quote), converted, *rate_facts(legs)))
 
 
-# ── several at once ─────────────────────────────────────────────────────────────────────────────────────────
-
-
 class QuoteBatch(Struct, frozen=True):
     """Quotes asked for together, for commands, the watchlist and the screener: what was read and what was not."""
 
     quotes: tuple[Quote, ...]
-    """In the order of the list."""
     missing: tuple[tuple[Instrument, DataError], ...]
     unknown: tuple[str, ...] = ()
     """Symbols that our records lack by now."""
@@ -184,7 +180,6 @@ async def load_quotes(market: Market, data: MarketData, symbols: Sequence[str]) 
 
 
 def name_missing(batch: QuoteBatch) -> list[str]:
-    """A line for each that could not be read, for the model."""
     lines = [f"{each.symbol}: {_name_error(error)}" for each, error in batch.missing]
     return [*lines, *(f"{symbol}: no longer in our records" for symbol in batch.unknown)]
 
@@ -194,8 +189,6 @@ def _name_error(error: DataError) -> str:
         return error.kind
     return error.suggestion or error.kind
 
-
-# ── from facts ──────────────────────────────────────────────────────────────────────────────────────────────
 
 _NOTES = re.compile(r" \(((?:fixing of|change since|delayed|unconfirmed|stale)[^()]*)\)$")
 

@@ -26,7 +26,6 @@ class Venue(Struct, frozen=True, kw_only=True):
     weekends: bool = False
     eve: bool = False
     holidays: str = ""
-    """Which table of holidays it keeps."""
     aliases: tuple[str, ...] = ()
 
     @property

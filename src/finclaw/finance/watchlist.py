@@ -80,7 +80,6 @@ class Watching:
         api.on_forget(self.forget_person)
 
     def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
-        """The person's list without waiting, for the context of a turn; None where it has to be read."""
         return self._lists.peek_symbols(person)
 
     async def symbols(self, person: Person) -> tuple[str, ...]:
@@ -118,7 +117,7 @@ _MOST_KNOWN: Final = 10_000
 
 
 class TooManyWatched(ToolError):
-    """The list is full. Nothing was added."""
+    pass
 
 
 class Watchlists:
@@ -134,7 +133,6 @@ class Watchlists:
         self._known: dict[str, tuple[str, ...]] = {}
 
     def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
-        """The list without waiting, where it is in memory; None where it has to be read."""
         if self._is_empty is None:
             self._is_empty = not self._exists()
         return () if self._is_empty else self._known.get(person.id)
@@ -240,11 +238,8 @@ class UnwatchArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WatchDesk(Struct, frozen=True, kw_only=True):
-    """What the tools and the command of the watchlist need."""
-
     market: Market
     data: Callable[[], MarketData]
-    """Opened with the first use."""
     lists: Watchlists
     person: Callable[[str], Person]
 
@@ -320,8 +315,6 @@ class NoCondition(ToolError):
 
 
 class YearRange(Struct, frozen=True):
-    """The highest and the lowest close of the last 52 weeks."""
-
     high: Decimal
     low: Decimal
     source: str
@@ -361,7 +354,6 @@ def screen_tool(desk: WatchDesk) -> Tool:
 
 
 def _exact(number: float) -> Decimal:
-    """The figure as the model wrote it."""
     return Decimal(str(number))
 
 
@@ -373,9 +365,6 @@ def _meets(quote: Quote, args: ScreenArguments) -> bool:
         and (args.price_above is None or price > _exact(args.price_above))
         and (args.price_below is None or price < _exact(args.price_below))
     )
-
-
-# ── 52 weeks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _load_ranges(
@@ -399,7 +388,6 @@ async def _load_ranges(
 
 
 async def load_year_range(market: Market, quote: Quote) -> YearRange:
-    """Raises ToolError where a year's closes are not to be had."""
     symbol, now = quote.instrument.symbol, market.now()
     closes = await market.closes(symbol, (now - _YEAR).date())
     if not closes.prices or closes.prices[0][0] > now - _SHORTEST:
@@ -418,9 +406,6 @@ def _is_near(quote: Quote, args: ScreenArguments, ranges: dict[str, YearRange]) 
     return (high is None or percent(year.high - quote.price, year.high) <= _exact(high)) and (
         low is None or percent(quote.price - year.low, year.low) <= _exact(low)
     )
-
-
-# ── output ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _describe_found(quote: Quote, year: YearRange | None) -> str:

@@ -109,7 +109,6 @@ def list_quotes(quotes: Sequence[Quote], home: tzinfo | None, language: Language
 
 
 def describe_missing(batch: QuoteBatch, language: Language) -> list[str]:
-    """A line for each that could not be had, with the reason."""
     missing = [explain_missing(title_of(each, language), error, language) for each, error in batch.missing]
     return [*missing, *(f"{symbol}: {_text('no longer known', language)}." for symbol in batch.unknown)]
 
@@ -174,9 +173,6 @@ def _describe_extended(quote: Quote, extended: ExtendedPrice, home: tzinfo | Non
         move=move,
         traded=", ".join(filter(None, (name_venue(extended.venue, language), at))),
     )
-
-
-# ── names, figures, times and sources ───────────────────────────────────────────────────────────────────────
 
 
 def _text(key: str, language: Language, *values: object) -> str:
@@ -274,7 +270,6 @@ def _translate_failure(failed: str) -> str:
 
 
 def explain_missing(what: str, error: DataError, language: Language) -> str:
-    """Why there is no figure. `what` is what was wanted, in the reader's language."""
     causes: tuple[DataError, ...] = ()
     if isinstance(error, AllSourcesFailed):
         causes = error.causes
@@ -287,8 +282,6 @@ def explain_missing(what: str, error: DataError, language: Language) -> str:
         parts.append(_text("try again", language))
     return " ".join(parts)
 
-
-# ── changes over a period ───────────────────────────────────────────────────────────────────────────────────
 
 PERIOD_NAMES: Final[Mapping[Period | ChartPeriod, Mapping[Language, str]]] = {
     "day": {"en": "latest session", "ko": "최근 거래일"},
@@ -375,7 +368,6 @@ def write_percent_move(change: Decimal, language: Language) -> str:
 
 
 def write_provenance(instrument: Instrument, fact: Fact, home: tzinfo | None, language: Language) -> str:
-    """Who says a figure, and of when it is."""
     at = write_moment(fact.as_of, zone_for(instrument, home, language))
     return f"{_name_source(fact.source, language)} · {_text('as of', language, at)}"
 
@@ -405,14 +397,10 @@ def _compare_line(instrument: Instrument, facts: Facts, language: Language) -> s
 
 
 def describe_close(instrument: Instrument, close: Fact, home: tzinfo | None, language: Language) -> str:
-    """The close of one day."""
     on = _text("close of", language, session_day(instrument, close.as_of))
     price = write_price(instrument, close.value, language)
     provenance = write_provenance(instrument, close, home, language)
     return f"**{title_of(instrument, language)}**, {on}: {price}\n{provenance}"
-
-
-# ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def describe_conversion(facts: Sequence[Fact], home: tzinfo | None, language: Language) -> str:
@@ -430,8 +418,6 @@ def write_rates(facts: Iterable[Fact], language: Language) -> str:
     rates = ", ".join(f"{fact.subject} {fact.value:,f}" for fact in facts if fact.field == "rate")
     return _text("rates", language, rates)
 
-
-# ── market hours ────────────────────────────────────────────────────────────────────────────────────────────
 
 _REASONS: Final[dict[ClosedReason, dict[Language, str]]] = {
     "weekend": {"en": "weekend", "ko": "주말"},
@@ -484,7 +470,6 @@ def describe_session(
 
 
 def name_rest(rest: Holiday | ClosedReason, language: Language) -> str:
-    """Why a venue is closed."""
     if isinstance(rest, Holiday):
         return {"en": rest.name, "ko": rest.name_ko}[language]
     return _REASONS[rest][language]
@@ -504,8 +489,6 @@ def _both(moment: datetime, venue: Venue, home: tzinfo | None, language: Languag
         return there
     return f"{there} ({here})"
 
-
-# ── headlines ───────────────────────────────────────────────────────────────────────────────────────────────
 
 _NEWS: Final[dict[str, dict[Language, str]]] = {
     "about": {"en": "News about {}", "ko": "{} 뉴스"},

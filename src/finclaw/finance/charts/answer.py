@@ -78,8 +78,6 @@ def read_request(args: Sequence[str]) -> ChartRequest:
 
 
 class ChartAnswers:
-    """Charts of one market, for people and models."""
-
     def __init__(self, market: Market, data: MarketData, settle: Settle, prefix: str) -> None:
         self._market = market
         self._data = data
@@ -89,7 +87,6 @@ class ChartAnswers:
     async def answer_tool(
         self, wanted: ChartRequest, language: Language, person: Person, channel: Capabilities
     ) -> ToolOutput:
-        """Raises ToolError for a name that is not certain, and where there are no prices."""
         drawn = await self._load(resolve(self._market, wanted.words), wanted, person)
         files = await self._draw(drawn, language, channel)
         text = _describe(drawn, has_picture=bool(files))
@@ -141,7 +138,6 @@ class ChartAnswers:
 
 
 def _describe(chart: Chart, *, has_picture: bool) -> str:
-    """For the model: the figures, and how the person gets the rest."""
     lines: dict[str, object] = {
         **identity(chart.instrument),
         "period": chart.period,

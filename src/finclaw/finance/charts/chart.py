@@ -110,7 +110,6 @@ def thin_out(values: Sequence[T], most: int) -> list[T]:
 
 
 def first_day(period: ChartPeriod, today: date) -> date:
-    """The first day of a period that ends today."""
     same = _SAME_AS.get(period)
     if same is not None:
         return days_of(same, today)[0]
@@ -125,7 +124,6 @@ async def load_chart(
     colors: ChartColors,
     now: datetime,
 ) -> Chart:
-    """Raises DataError where there are no bars to be had."""
     venue = VENUES[instrument.exchange]
     today = now.astimezone(venue.tz).date()
     first = first_day(period, today)
@@ -177,12 +175,10 @@ async def _bars_before(data: MarketData, instrument: Instrument, day: date) -> S
 
 
 def default_colors(instrument: Instrument) -> ChartColors:
-    """As the market's own screens show them."""
     return "red-up" if instrument.exchange == "KRX" else "green-up"
 
 
 def join_weeks(bars: Sequence[Bar]) -> tuple[Bar, ...]:
-    """One bar a calendar week."""
     weeks = (list(week) for _, week in groupby(bars, key=lambda bar: bar.day.isocalendar()[:2]))
     return tuple(join_bars(week, week[0].starts) for week in weeks)
 
@@ -207,15 +203,12 @@ _LABELS: Final[dict[str, dict[Language, str]]] = {
     "candle": {"en": "Candlestick chart", "ko": "캔들 차트"},
 }
 
-# ── in and beside the picture ───────────────────────────────────────────────────────────────────────────────
-
 
 def title_of(chart: Chart, language: Language) -> str:
     return f"{name_of(chart.instrument, language)} ({chart.instrument.symbol}) · {period_of(chart, language)}"
 
 
 def period_of(chart: Chart, language: Language) -> str:
-    """With the first day where the source does not reach back as far as was asked."""
     period = PERIOD_NAMES[chart.period][language]
     if not chart.is_short:
         return period
@@ -253,7 +246,6 @@ def watermark_of(language: Language) -> str:
 
 
 def caption_of(chart: Chart, language: Language) -> str:
-    """Markdown, with every figure that is a fact of the chart."""
     facts = {fact.field: fact for fact in chart.facts()}
     period = period_of(chart, language)
     return describe_change(chart.instrument, facts, period, reader_zone(), language, _notes(chart, language))

@@ -48,7 +48,6 @@ _LATIN_FONT: Final = "DejaVu Sans"
 """It comes with matplotlib, and has the triangles."""
 _MOST_TICKS: Final = 7
 _DRAWING: Final = Lock()
-"""matplotlib's fonts are for one thread at a time."""
 
 
 def can_draw() -> bool:
@@ -67,7 +66,6 @@ def draw_png(chart: Chart, language: Language) -> bytes:
 
 @cache
 def korean_font() -> str | None:
-    """The name of an installed font with Korean letters."""
     fonts: Any = import_module("matplotlib.font_manager")
     logging.getLogger(fonts.__name__).setLevel(logging.ERROR)  # that a font has no bold letters is no news
     manager = fonts.fontManager
@@ -119,9 +117,6 @@ def build_figure(chart: Chart, language: Language, font: str | None) -> "Figure"
     return figure
 
 
-# ── the price ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _colors(chart: Chart) -> tuple[str, str]:
     return _UP_DOWN[chart.colors or "green-up"]
 
@@ -162,7 +157,6 @@ def _draw_candles(axes: Any, chart: Chart) -> None:
 
 
 def _width(chart: Chart) -> float:
-    """Of a candle, in the distance between two; a few would else be walls."""
     return 0.64 if len(chart.bars) > 12 else 0.3
 
 
@@ -196,7 +190,6 @@ def _mark_extremes(axes: Any, chart: Chart, labels: tuple[str, str], fonts: Sequ
 
 
 def _alignment_at(share: float) -> str:
-    """Of a label, so that it stays in the picture."""
     if share < 0.1:
         return "left"
     if share > 0.9:
@@ -209,9 +202,6 @@ def _draw_volume(axes: Any, chart: Chart) -> None:
     colors = [up if bar.close >= bar.open else down for bar in chart.bars]
     axes.bar(range(len(chart.bars)), [bar.volume for bar in chart.bars], width=_width(chart), color=colors, alpha=0.45)
     axes.set_ylim(bottom=0)
-
-
-# ── axes and words ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _style_axes(axes: Any, ticks: int) -> None:

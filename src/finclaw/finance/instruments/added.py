@@ -76,7 +76,6 @@ class AddedInstruments:
         return _add_rows(self.imported, map(write_row, instruments))
 
     def add_refreshed(self, rows: Iterable[str]) -> int:
-        """Keep these beside the rows of earlier refreshes, as above."""
         return _add_rows(self.refreshed, rows)
 
 

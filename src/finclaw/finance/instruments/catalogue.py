@@ -73,7 +73,6 @@ class Catalogue:
         return any(name in text for word in words for name in self._added[word])
 
     def rows(self) -> Iterator[tuple[Instrument, tuple[str, ...]]]:
-        """Every record with the keys under which it is found."""
         for line in self._rows:
             yield read_row(line), tuple(line.partition("\t")[0][1:-1].split("|"))
 
@@ -88,7 +87,6 @@ class Catalogue:
         return priced_in(read_row(self._rows[number]), currency)
 
     def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown:
-        """The one instrument that goes by this, all that do, or none. Coins are priced in `currency`."""
         for key in spellings(query):
             if numbers := self._by_key.get(key):
                 wanted = _currency_in(query) or currency or self._currency

@@ -34,7 +34,6 @@ MIGRATIONS: Final = (
     """,
 )
 MOST_CHOICES: Final = 500
-"""Of one person."""
 
 _PREFIXES = ("market__", "alert__", "watch__", "portfolio__")
 _DESCRIPTION = (
@@ -56,7 +55,6 @@ class NameChoices:
         self._clock = clock
 
     async def find(self, person: str, keys: Sequence[str]) -> str | None:
-        """The symbol that was chosen for the first of these keys that has one."""
         marks = ", ".join("?" * len(keys))
         rows = await self._database.execute(
             f"SELECT name, symbol FROM choices WHERE person = ? AND name IN ({marks})",
@@ -119,7 +117,6 @@ class InstrumentChoices:
         return settled
 
     async def settle_name(self, name: str, person: Person) -> str:
-        """The instrument that this person means by a name, as it is asked for; else the name."""
         return await self._settle(name, person, currency_of(person, name)) if person.id else name
 
     async def _settle(self, name: str, person: Person, currency: str) -> str:

@@ -35,8 +35,6 @@ _ISIN: Final = re.compile(r"(?:[A-Z0-9]{12})?")
 
 
 class ListingRow(Struct, frozen=True, kw_only=True):
-    """One row of a downloaded list: what it says, and nothing that we add."""
-
     symbol: str
     exchange: str
     market: str
@@ -54,7 +52,6 @@ class ListingSource(Struct, frozen=True, kw_only=True):
     read: Callable[[bytes], Iterator[ListingRow]]
     fewest: int
     canaries: Mapping[str, str]
-    """By symbol, how the name must begin."""
 
 
 class BadListing(ToolError):
@@ -77,7 +74,6 @@ async def download_listings(fetcher: Fetcher, sources: Sequence[ListingSource]) 
 
 
 def check_listing(source: ListingSource, body: bytes) -> list[ListingRow]:
-    """The rows of a list that may be believed by itself."""
     try:
         rows = list(source.read(body))
     except (ValueError, LookupError) as error:
@@ -176,8 +172,6 @@ def _make(row: ListingRow) -> Instrument:
     )
 
 
-# ── the lists ───────────────────────────────────────────────────────────────────────────────────────────────────
-
 _KIS_KINDS: Final[Mapping[str, tuple[Kind, ShareType]]] = {
     "ST": ("stock", ""),
     "FS": ("stock", ""),
@@ -240,7 +234,6 @@ def read_nasdaq_directory(body: bytes) -> Iterator[ListingRow]:
 
 
 _SECURITY: Final = re.compile(r"\s(?:-\s|Common Stock|Ordinary Shares|American Depositary Shares)")
-"""Where the description of the security begins."""
 _LONG_SECURITY: Final = re.compile(
     r",?\s\(?(?:(?P<kind>warrants?|units?|rights?)\b|\d+\.\d+%|(?:sponsored|common|depositary|subordinated|floating|series"
     r"|class|fixed-to-floating|shares?|beneficial|each|representing|operating partnership|american depositary|etn)\b)",

@@ -63,8 +63,6 @@ def _accept_as_is(answer: T) -> T:
 
 
 class ChainedMarketData:
-    """Market data from the sources that the settings name. Whoever opens it closes it."""
-
     def __init__(
         self,
         access: SourceAccess,
@@ -157,7 +155,6 @@ class ChainedMarketData:
         )
 
     async def _read_fixing(self, base: str, quote: str) -> ExchangeRate:
-        """An exchange rate that a central bank publishes once a business day."""
         symbol = f"{base}/{quote}"
         pair = Instrument(symbol=symbol, exchange="FX", name_en=symbol, name_ko=symbol, currency=quote, kind="rate")
 
@@ -271,8 +268,6 @@ class ChainedMarketData:
 
     def _now(self) -> datetime:
         return self._access.clock.now()
-
-    # ── cache and single flight ─────────────────────────────────────────────────────────────────────────────
 
     def _take_off(self, keys: Sequence[Hashable], work: Awaitable[T]) -> None:
         """Start the work as a task of its own: whoever asks meanwhile waits for it, and nobody's end ends it."""

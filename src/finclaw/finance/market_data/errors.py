@@ -109,7 +109,6 @@ class AllSourcesFailed(DataError):
 
 
 def name_failures(causes: Iterable[DataError]) -> tuple[str, ...]:
-    """The sources that were passed over, each with what it did instead of answering."""
     return tuple(f"{each.source} {each.kind}" for each in causes)
 
 

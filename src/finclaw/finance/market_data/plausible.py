@@ -19,7 +19,6 @@ from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.kernel.calendar import Calendar, Session
 
 _AHEAD: Final = timedelta(minutes=2)
-"""How far a source's clock may be ahead of ours."""
 _LATE_START: Final = timedelta(minutes=30)
 """What is seldom traded may have no price of today so soon after the open; then that of the session before holds."""
 _OLDEST_COIN: Final = timedelta(hours=1)
@@ -29,7 +28,6 @@ _RARE: Final = Decimal("0.30")
 _LEVERAGED: Final = Decimal("0.60")
 """Korean funds that follow twice their index may move twice as far."""
 _LONGEST_DELAY: Final = 1_440
-"""Minutes by which a source may be late."""
 _MOST_VOLUME: Final = 10**15
 _ROUNDING: Final = Decimal("0.005")
 _CENTS: Final = Decimal("0.01")
@@ -97,7 +95,6 @@ def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> N
 
 
 def is_rare(reading: PriceReading, last_accepted: Decimal | None) -> bool:
-    """Whether the move is so large that one source's word is not enough."""
     limit = _LEVERAGED if (reading.instrument.exchange, reading.instrument.kind) == ("KRX", "etf") else _RARE
     bases = (reading.previous_close, last_accepted)
     return any(base is not None and abs(reading.price / base - 1) > limit + _ROUNDING for base in bases)
@@ -124,7 +121,6 @@ def agree(one: Decimal, other: Decimal) -> bool:
 def accept_reading(
     reading: PriceReading, calendar: Calendar, now: datetime, *, is_confirmed: bool = True, failed: tuple[str, ...] = ()
 ) -> Quote:
-    """The quote that a checked reading makes."""
     instrument = reading.instrument
     session, opening = _session_of(reading, calendar, now), calendar.opening(instrument.exchange, now)
     phase: Phase = "regular"
@@ -189,7 +185,6 @@ def check_bars(bars: tuple[Bar, ...], source: str, symbol: str) -> tuple[Bar, ..
 
 
 def check_series(series: BarSeries, span: BarRange, last_price: Decimal | None, now: datetime) -> BarSeries:
-    """The series with the bars of the span alone. Raises DataError for one that cannot be right."""
     source = series.source
     symbol = series.instrument.symbol
     asked = tuple(bar for bar in series.bars if span.first <= bar.day <= span.last)
@@ -210,9 +205,6 @@ def check_series(series: BarSeries, span: BarRange, last_price: Decimal | None, 
 def _pad_bar(bar: Bar, instrument: Instrument) -> Bar:
     opened, high, low, close = (pad_price(each, instrument) for each in (bar.open, bar.high, bar.low, bar.close))
     return replace(bar, open=opened, high=high, low=low, close=close)
-
-
-# ── times ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _check_time(reading: PriceReading, calendar: Calendar, now: datetime) -> None:

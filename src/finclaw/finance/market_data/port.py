@@ -34,8 +34,6 @@ class BarRange(Struct, frozen=True, kw_only=True):
 
 
 class BarSeries(Struct, frozen=True, kw_only=True):
-    """Bars of one instrument, oldest first, all adjusted in the same way."""
-
     instrument: Instrument
     bars: tuple[Bar, ...]
     adjustment: Adjustment
@@ -43,13 +41,10 @@ class BarSeries(Struct, frozen=True, kw_only=True):
     day_basis: str = ""
     """Of a coin: when its day begins, as `00:00 UTC`."""
     failed: tuple[str, ...] = ()
-    """Sources that were to answer before this one, each with what it did instead."""
     stale: bool = False
 
 
 class ExchangeRate(Struct, frozen=True, kw_only=True):
-    """How much of one currency one unit of another costs: a rate of the moment, or a bank's fixing of a day."""
-
     base: str
     quote: str
     rate: Decimal
@@ -73,8 +68,6 @@ class NewsItem(Struct, frozen=True, kw_only=True):
 
 
 class Filing(Struct, frozen=True, kw_only=True):
-    """A filing of a listed company with its authority."""
-
     symbol: str
     form: str
     title: str
@@ -91,7 +84,6 @@ class EarningsDate(Struct, frozen=True, kw_only=True):
     day: date
     moment: Literal["before open", "after close", "during session", "unknown"]
     estimate: Decimal | None
-    """Earnings per share, as analysts expect them."""
     source: str
     is_expected: bool = True
 

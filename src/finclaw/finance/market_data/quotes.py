@@ -112,7 +112,6 @@ class QuoteReader:
     async def _readings(
         self, source: DataSource, instruments: Sequence[Instrument], purpose: Purpose
     ) -> Mapping[str, PriceReading | DataError]:
-        """A checked reading or an error for each, in batches that go out together."""
         batches = list(_cut(instruments, source.info.batch))
         answers = await asyncio.gather(*(self._read_batch(source, batch, purpose) for batch in batches))
         return {symbol: answer for each in answers for symbol, answer in each.items()}
@@ -146,8 +145,6 @@ class QuoteReader:
         except DataError as error:
             return error
         return reading
-
-    # ── what one source's word is not enough for ────────────────────────────────────────────────────────────
 
     def _is_doubtful(self, reading: PriceReading) -> bool:
         last = self._last_prices.find(reading.instrument.symbol)

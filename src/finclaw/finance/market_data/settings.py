@@ -90,7 +90,6 @@ class MarketDataSettings:
         return all(key in self.keys for key in SOURCES[source].keys)
 
     def used(self) -> tuple[str, ...]:
-        """The sources of all chains, each once."""
         return tuple(dict.fromkeys(source for key in DEFAULT_CHAINS for source in self.chain(key)))
 
     def url(self, source: str, api: str) -> str:

@@ -207,7 +207,6 @@ class DataSource:
         return kind in self.kinds and bool(self.symbol_of(instrument))
 
     def symbol_of(self, instrument: Instrument) -> str:
-        """What the source calls an instrument; empty for one that it lacks."""
         return vendor_symbol(cast("Vendor", self.info.id), instrument) or ""
 
     async def read_quotes(
@@ -247,7 +246,6 @@ class DataSource:
         raise self._lacks("profiles")
 
     def reveal_keys(self, *keys: Secret | None) -> tuple[str, ...]:
-        """Raises DataAuthExpired where one of them is not set."""
         given = tuple(key.reveal() for key in keys if key is not None)
         if len(given) < len(keys):
             raise DataAuthExpired("wants a key: set `market_data.keys` to one")
@@ -321,8 +319,6 @@ def _find_or_claim(rows: Transaction, source: str, now: float) -> tuple[str, flo
 
 
 class TokenAnswer(Struct):
-    """What a source says when it is asked for a token; it lasts for so many seconds."""
-
     access_token: str
     expires_in: int
 
@@ -336,7 +332,6 @@ class TokenSource(DataSource):
         self._tokens = tokens
 
     async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
-        """A new token, from the source itself. Raises DataError."""
         raise NotImplementedError
 
     async def ask_with_token(self, client: SourceClient, ask: Callable[[str, str, str], Awaitable[T]]) -> T:

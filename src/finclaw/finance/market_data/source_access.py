@@ -47,7 +47,6 @@ class SourceAccess:
         self._breaker = SourceBreaker()
 
     def chain(self, instrument: Instrument, kind: DataKind) -> tuple[DataSource, ...]:
-        """The sources that have this kind of data for the instrument, in the order of the settings."""
         return tuple(each for each in self.named_chain(chain_key(instrument, kind)) if each.has(instrument, kind))
 
     def named_chain(self, key: str) -> tuple[DataSource, ...]:
@@ -81,7 +80,6 @@ class SourceAccess:
 
 
 def chain_key(instrument: Instrument, kind: DataKind) -> str:
-    """The name of a chain in the settings: asset class, market, kind of data."""
     if instrument.kind == "coin":
         return f"coin.{instrument.currency}.{kind}"
     market = {"KRX": "KRX", "FX": "FX"}.get(instrument.exchange, "US")
@@ -165,7 +163,6 @@ class RequestBudget:
 
 
 def _take(rows: Transaction, key: tuple[str, str], size: float, now: float) -> float:
-    """Take one token of a bucket that fills in a minute; gives the seconds to wait when there is none."""
     found = rows.execute("SELECT tokens, counted_at FROM request_budget WHERE source = ? AND purpose = ?", key)
     tokens, counted_at = found[0] if found else (size, now)
     # A clock that was set back refills nothing.

@@ -15,9 +15,7 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     """A source of market data. `unofficial`: it serves the source's own pages, and no contract promises it to us."""
 
     id: str
-    """Its name in the settings."""
     name: str
-    """Its name in answers."""
     standing: Standing
     terms: str
     """On what terms it is used, in a sentence for the operator."""
@@ -26,7 +24,6 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     per_minute: int
     """Requests that we allow ourselves; a minute's worth may be sent at once."""
     batch: int = 1
-    """Symbols in one request for quotes."""
     rest: int = 60
     """Seconds for which it is left alone after it has refused us without saying for how long."""
     has_prices: bool = True

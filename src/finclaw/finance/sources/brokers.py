@@ -163,7 +163,6 @@ class Kis(TokenSource):
 
 
 def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPrice) -> PriceReading:
-    """Raises DataMalformed for figures that contradict each other: the sign is a code of its own."""
     price = read_number(found.stck_prpr, "a price")
     base = read_number(found.stck_sdpr, "a base price")
     sign = _SIGNS.get(found.prdy_vrss_sign)
@@ -221,7 +220,6 @@ def _error_of(client: SourceClient, code: str) -> DataError:
 _MOST_BARS: Final = 200
 _NEWER: Final = Decimal("0.02")
 _BEFORE: Final = 4
-"""Daily bars in which the close before the running session is looked for."""
 
 
 class _TossResult(Struct, Generic[T]):

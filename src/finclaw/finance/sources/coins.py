@@ -34,9 +34,7 @@ from finclaw.redaction import hide_and_cut
 
 _FLOAT_NOISE: Final = Decimal("0.000001")
 _MOST_WON_CANDLES: Final = 200
-"""Candles of one request to Upbit or Bithumb."""
 _MOST_DOLLAR_CANDLES: Final = 300
-"""Candles of one request to Coinbase."""
 _DAY: Final = timedelta(days=1)
 _QUARTER: Final = timedelta(minutes=15)
 """Coinbase's candles that are asked for when minutes are wanted: it has none of half an hour."""
@@ -245,7 +243,6 @@ _KrakenCandle = tuple[int, str, str, str, str, str, str, int]
 
 class _KrakenPair(Struct):
     c: tuple[str, str]
-    """The last trade: price and size."""
     l: tuple[str, str]  # noqa: E741  the vendor's names
     h: tuple[str, str]
     v: tuple[str, str]

@@ -48,8 +48,6 @@ class _KoreanFilings(DataSource):
 
 
 class DartFeed(_KoreanFilings):
-    """Today's filings of all companies, found by the company's name."""
-
     info = SOURCES["dart"]
 
     async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
@@ -83,8 +81,6 @@ class _Row(Struct):
 
 
 class _ListAnswer(Struct):
-    """A page of OpenDART's list. `status` 000 is success; everything else has no list."""
-
     status: str
     message: str = ""
     rows: list[_Row] = field(default_factory=list[_Row], name="list")
@@ -164,7 +160,6 @@ def _read_filing(row: _Row, instrument: Instrument, source: str) -> Filing:
 
 
 def _read_error(body: bytes) -> DataError:
-    """The error that came in place of an archive."""
     try:
         answer = json.decode(body, type=_ListAnswer)
     except (ValueError, UnicodeDecodeError):
@@ -306,7 +301,6 @@ class Edgar(DataSource):
 
 
 def _read_filings(found: _Submissions, instrument: Instrument, source: str) -> list[Filing]:
-    """The newest filings, newest first. Raises DataMalformed or DataEmpty."""
     _check_number(found.cik, instrument)
     recent = found.filings.recent
     count = len(recent.accession_number)

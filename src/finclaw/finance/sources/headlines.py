@@ -17,7 +17,6 @@ from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import clean_line, parse_feed
 
 _AHEAD: Final = timedelta(minutes=10)
-"""How far a source's clock may be ahead of ours."""
 _WINDOW: Final = timedelta(days=7)
 _XML: Final = {"Accept": "application/rss+xml, application/atom+xml, application/xml, text/xml"}
 _BANKS: Final = {
@@ -29,8 +28,6 @@ _PRESS_WINDOW: Final = timedelta(days=14)
 
 
 class GoogleNews(DataSource):
-    """Google News as RSS, by the company's name; for personal use."""
-
     info = SOURCES["google_news"]
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
@@ -63,8 +60,6 @@ class GoogleNews(DataSource):
 
 
 class CentralBanks(DataSource):
-    """Press releases of the Federal Reserve, the European Central Bank and the Bank of Korea."""
-
     info = SOURCES["central_banks"]
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:

@@ -53,8 +53,6 @@ class _EarningsAnswer(Struct):
 
 
 class NasdaqCalendar(DataSource):
-    """The calendar of nasdaq.com, a request for each day."""
-
     info = SOURCES["nasdaq"]
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:

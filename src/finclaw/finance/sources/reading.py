@@ -65,7 +65,6 @@ async def ask_each(
 
 
 def read_number(value: Number, what: str) -> Decimal:
-    """Raises DataMalformed."""
     text = str(value).strip()
     is_number = value is not None and not isinstance(value, bool) and _NUMBER.fullmatch(text)
     if not is_number or abs(number := Decimal(text.replace(",", ""))) >= _TOO_LARGE:
@@ -94,13 +93,11 @@ def read_optional(value: Number, what: str) -> Decimal | None:
 
 
 def read_prices(values: Iterable[Number]) -> Prices:
-    """The open, high, low and close of a bar."""
     opened, high, low, close = (read_number(each, "a price of a bar") for each in values)
     return opened, high, low, close
 
 
 def read_day(text: str, form: str = "%Y%m%d") -> date:
-    """Raises DataMalformed."""
     try:
         return datetime.strptime(text, form).replace(tzinfo=UTC).date()
     except ValueError as error:
