@@ -1,10 +1,11 @@
 """Price alerts: set, listed, removed. They live in this process only, and every answer about them says so."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from finclaw.errors import ToolError
@@ -39,7 +40,9 @@ class Alert(Struct, frozen=True):
     since: datetime
 
     def is_reached(self, price: Decimal) -> bool:
-        return price >= self.price if self.side == "above" else price <= self.price
+        if self.side == "above":
+            return price >= self.price
+        return price <= self.price
 
 
 class WrongCurrency(ToolError):
@@ -92,7 +95,8 @@ class Alerts:
         instrument = resolve(self._market, args.symbol)
         quote = await self._market.quote(instrument.symbol)
         price = _threshold(instrument, args, quote.price)
-        side = args.side or ("above" if price > quote.price else "below")
+        seen: Side = "above" if price > quote.price else "below"
+        side = args.side or seen
         alert = Alert(instrument, side, price, self._market.now())
         mine = self._mine(scope)
         # A call that is run again after a crash, or a wish told twice, leaves one alert.
@@ -103,30 +107,33 @@ class Alerts:
         return _alerts_output("set", [(alert, quote)])
 
     async def _list(self, args: ListArguments, scope: ToolScope) -> ToolOutput:
-        return _alerts_output(
-            "kept", [(each, await self._market.quote(each.instrument.symbol)) for each in self._mine(scope)]
-        )
+        return await self._describe("kept", self._mine(scope))
 
     async def _remove(self, args: RemoveArguments, scope: ToolScope) -> ToolOutput:
         if args.symbol is None and not args.all:
             raise ToolError("Say which alert: an instrument, or all. Ask the user.")
-        instrument = resolve(self._market, args.symbol) if args.symbol else None
-        price = Decimal(args.price) if args.price else None
         mine = self._mine(scope)
-        gone = [
-            each
-            for each in mine
-            if (instrument is None or each.instrument == instrument) and (price is None or each.price == price)
-        ]
+        gone = mine
+        if args.symbol is not None:
+            instrument = resolve(self._market, args.symbol)
+            gone = tuple(each for each in gone if each.instrument == instrument)
+        if args.price is not None:
+            price = Decimal(args.price)
+            gone = tuple(each for each in gone if each.price == price)
         self._kept[_whose(scope)] = tuple(each for each in mine if each not in gone)
-        return _alerts_output("removed", [(each, await self._market.quote(each.instrument.symbol)) for each in gone])
+        return await self._describe("removed", gone)
+
+    async def _describe(self, what: str, alerts: Sequence[Alert]) -> ToolOutput:
+        quotes = [await self._market.quote(each.instrument.symbol) for each in alerts]
+        return _alerts_output(what, list(zip(alerts, quotes, strict=True)))
 
     def _mine(self, scope: ToolScope) -> tuple[Alert, ...]:
         return self._kept.get(_whose(scope), ())
 
 
 def _threshold(instrument: Instrument, args: AddArguments, now: Decimal) -> Decimal:
-    price, currency = Decimal(args.price), instrument.currency
+    price = Decimal(args.price)
+    currency = instrument.currency
     if args.currency not in (None, currency):
         raise WrongCurrency(
             f"{instrument.symbol} trades in {currency}. Ask for a price in {currency}.", suggestion=currency
@@ -146,7 +153,9 @@ def _whose(scope: ToolScope) -> str:
 
 
 def _alerts_output(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:
-    texts = [record({"alerts": what, "note": "kept until the gateway stops"}) if alerts else f"alerts: {what}, none"]
+    if not alerts:
+        return ToolOutput(f"alerts: {what}, none")
+    texts = [record({"alerts": what, "note": "kept until the gateway stops"})]
     facts: list[Fact] = []
     for place, (alert, quote) in enumerate(alerts):
         instrument = alert.instrument
@@ -168,7 +177,7 @@ def _alerts_output(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:
         subject = f"{instrument.symbol}#{place}"
         threshold = price_fact(instrument, "threshold", alert.price, alert.since, USER)
         price = price_fact(instrument, "price", quote.price, quote.as_of, quote.source)
-        facts += [structs.replace(threshold, subject=subject), structs.replace(price, subject=subject)]
+        facts += [replace(threshold, subject=subject), replace(price, subject=subject)]
         facts += [
             plain_fact(subject, "is_above", Decimal(alert.side == "above"), "", alert.since, USER),
             plain_fact(subject, "is_reached", Decimal(reached), "", quote.as_of, quote.source),

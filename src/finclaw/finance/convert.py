@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from finclaw.errors import ToolError
 from finclaw.finance.market import Market, Quote
@@ -28,6 +29,14 @@ class Leg(Struct, frozen=True):
     quote: Quote
     times: bool
 
+    def apply(self, amount: Decimal) -> Decimal:
+        if self.times:
+            return amount * self.quote.price
+        return amount / self.quote.price
+
+    def reverse(self) -> "Leg":
+        return Leg(self.quote, not self.times)
+
 
 class Conversion(Struct, frozen=True, kw_only=True):
     """An amount in another currency, with the rates that were used in their order."""
@@ -47,12 +56,11 @@ class Conversion(Struct, frozen=True, kw_only=True):
         return ", ".join(dict.fromkeys(leg.quote.source_label for leg in self.legs))
 
     def facts(self) -> tuple[Fact, ...]:
-        subject, at = f"{self.base}/{self.target}", self.as_of
-        given = Fact(subject=subject, field="amount", value=self.amount, currency=self.base, as_of=at, source=USER)
-        told = Fact(
-            subject=subject, field="result", value=self.result, currency=self.target, as_of=at, source=self.source
-        )
-        return (given, told, *rate_facts(self.legs))
+        pair = f"{self.base}/{self.target}"
+        at = self.as_of
+        amount = Fact(subject=pair, field="amount", value=self.amount, currency=self.base, as_of=at, source=USER)
+        result = replace(amount, field="result", value=self.result, currency=self.target, source=self.source)
+        return (amount, result, *rate_facts(self.legs))
 
 
 class SameCurrency(ToolError):
@@ -102,10 +110,10 @@ async def convert(market: Market, amount: Decimal, source: str, target: str) -> 
     direct = await _load_won_rate(market, source, target)
     legs = direct or (
         *await _dollars_for(market, source),
-        *(_reverse(leg) for leg in await _dollars_for(market, target)),
+        *(leg.reverse() for leg in await _dollars_for(market, target)),
     )
     for leg in legs:
-        amount = amount * leg.quote.price if leg.times else amount / leg.quote.price
+        amount = leg.apply(amount)
     return amount, legs
 
 
@@ -128,19 +136,24 @@ def rate_facts(legs: tuple[Leg, ...]) -> tuple[Fact, ...]:
 def rounded_amount(value: Decimal, currency: str) -> Decimal:
     """To the smallest coin, and finer where that would be coarse: a yen is not 9 won, a won not zero dollars."""
     if currency in _COINS:
-        return coins(value)
+        return value.quantize(Decimal("0.00000001"))
     rounded = money(value, currency)
-    coarse = abs(value - rounded) * 1_000 > abs(value)
-    return value.quantize(Decimal("0.000001" if abs(value) < 1 else "0.01")) if coarse else rounded
-
-
-def coins(value: Decimal) -> Decimal:
-    return value.quantize(Decimal("0.00000001"))
+    is_coarse = abs(value - rounded) * 1_000 > abs(value)
+    if is_coarse and abs(value) < 1:
+        return value.quantize(Decimal("0.000001"))
+    if is_coarse:
+        return value.quantize(Decimal("0.01"))
+    return rounded
 
 
 async def _load_won_rate(market: Market, source: str, target: str) -> tuple[Leg, ...]:
     """The one rate between the won and a coin or another currency; empty where the market does not have it."""
-    other = source if target == "KRW" else target if source == "KRW" else ""
+    if target == "KRW":
+        other = source
+    elif source == "KRW":
+        other = target
+    else:
+        return ()
     symbol = f"{other}-KRW" if other in _COINS else f"{other}/KRW"
     if market.instruments.get(symbol) is None:
         return ()
@@ -160,7 +173,3 @@ async def _dollars_for(market: Market, currency: str) -> tuple[Leg, ...]:
     if currency in _PER_DOLLAR:
         return (Leg(await market.quote(f"USD/{currency}"), times=False),)
     return (Leg(await market.quote(f"{currency}/USD"), times=True),)
-
-
-def _reverse(leg: Leg) -> Leg:
-    return Leg(leg.quote, not leg.times)

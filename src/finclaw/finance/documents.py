@@ -4,20 +4,20 @@ Titles are other people's words: results that hold them say so, and a turn that 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import date, datetime, timedelta
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE, Market
 from finclaw.finance.market_data.errors import DataUnsupported
 from finclaw.finance.market_data.port import EarningsDate, Filing, MarketData, NewsItem
-from finclaw.finance.output import identity, minute, moment_fact, record
+from finclaw.finance.output import identity, minute, moment_fact, noon, plain_fact, record
 from finclaw.finance.quote import SymbolName
 from finclaw.finance.resolve import resolve
-from finclaw.finance.venue import NYSE, VENUES, Venue
+from finclaw.finance.venue import NYSE, VENUES
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
@@ -78,9 +78,10 @@ class Documents:
 def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool, ...]:
     @tool("market__news", _NEWS, group="finance")
     async def news(args: NewsArguments, scope: ToolScope) -> ToolOutput:
-        instrument = resolve(market, args.symbol) if args.symbol else None
-        items = await data().news(instrument.symbol if instrument else None, args.limit)
-        return describe_news(instrument, items, market.now())
+        if args.symbol is None:
+            return describe_news(None, await data().news(None, args.limit), market.now())
+        instrument = resolve(market, args.symbol)
+        return describe_news(instrument, await data().news(instrument.symbol, args.limit), market.now())
 
     @tool("market__filings", _FILINGS, group="finance")
     async def filings(args: FilingsArguments, scope: ToolScope) -> ToolOutput:
@@ -89,8 +90,11 @@ def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool
 
     @tool("market__earnings", _EARNINGS, group="finance")
     async def earnings(args: EarningsArguments, scope: ToolScope) -> ToolOutput:
-        instrument = resolve(market, args.symbol) if args.symbol else None
-        venue = VENUES[instrument.exchange] if instrument else NYSE
+        instrument: Instrument | None = None
+        venue = NYSE
+        if args.symbol is not None:
+            instrument = resolve(market, args.symbol)
+            venue = VENUES[instrument.exchange]
         first = market.now().astimezone(venue.tz).date()
         last = first + timedelta(days=args.days - 1)
         found = await data().earnings(first, last)
@@ -108,7 +112,9 @@ def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool
 
 def news_facts(instrument: Instrument | None, items: Sequence[NewsItem]) -> tuple[Fact, ...]:
     """The time of each headline: a day that nobody has looked up must not be told either."""
-    subject = instrument.symbol if instrument else "news"
+    subject = "news"
+    if instrument is not None:
+        subject = instrument.symbol
     return tuple(
         moment_fact(subject, f"headline {place} published", each.published_at, each.published_at, each.source)
         for place, each in enumerate(items, start=1)
@@ -116,7 +122,9 @@ def news_facts(instrument: Instrument | None, items: Sequence[NewsItem]) -> tupl
 
 
 def describe_news(instrument: Instrument | None, items: Sequence[NewsItem], now: datetime) -> ToolOutput:
-    about = identity(instrument) if instrument else {"about": "the whole market"}
+    about: dict[str, object] = {"about": "the whole market"}
+    if instrument is not None:
+        about = identity(instrument)
     records = [record({**about, "headlines": len(items), "asked_at": minute(now)})]
     records += [
         record(
@@ -136,11 +144,11 @@ def describe_news(instrument: Instrument | None, items: Sequence[NewsItem], now:
 
 def _describe_filings(instrument: Instrument, filings: Sequence[Filing], now: datetime) -> ToolOutput:
     records = [record({**identity(instrument), "filings": len(filings), "asked_at": minute(now)})]
-    venue, facts = VENUES[instrument.exchange], list[Fact]()
+    facts: list[Fact] = []
     for place, each in enumerate(filings, start=1):
         lines = {"form": each.form, "title": each.title, "filed_on": each.filed_on, "url": each.url}
         records.append(record({**lines, "source": each.source}))
-        filed = _noon(venue, each.filed_on)
+        filed = noon(VENUES[instrument.exchange], each.filed_on)
         facts.append(moment_fact(instrument.symbol, f"filing {place} filed", filed, now, each.source))
     origin = _origin("filings", (each.source for each in filings))
     return ToolOutput("\n\n".join(records), tuple(facts), origin=origin)
@@ -150,7 +158,9 @@ def _describe_earnings(
     instrument: Instrument | None, found: Sequence[EarningsDate], days: tuple[date, date], now: datetime
 ) -> ToolOutput:
     sources = {each.source for each in found}
+    about: dict[str, object] = {}
     if instrument is not None:
+        about = identity(instrument)
         is_known = instrument.exchange in ("NYSE", "NASDAQ") or sources == {DEMO_SOURCE}
         if not is_known:
             raise DataUnsupported(
@@ -161,43 +171,26 @@ def _describe_earnings(
     span = {"from": days[0], "to": days[1], "companies": len(found), "shown": len(shown), "asked_at": minute(now)}
     if not found:
         span["note"] = "none is expected in that time as far as the source knows; a later one may be"
-    records = [record({**(identity(instrument) if instrument else {}), **span, "source": ", ".join(sorted(sources))})]
+    records = [record({**about, **span, "source": ", ".join(sorted(sources))})]
     facts: list[Fact] = []
     for each in shown:
-        records.append(_earnings_record(each))
-        facts.append(moment_fact(each.symbol, "earnings_day", _noon(NYSE, each.day), now, each.source))
-        if each.estimate is not None:
-            facts.append(_estimate_fact(each, each.estimate, now))
-    return ToolOutput("\n\n".join(records), tuple(facts), origin=_origin("company names", sources))
-
-
-def _earnings_record(date_of: EarningsDate) -> str:
-    return record(
-        {
-            "company": f"{date_of.name} [{date_of.symbol}]",
-            "day": date_of.day,
-            "moment": date_of.moment,
-            "confirmed": "no, expected" if date_of.is_expected else "yes",
-            "eps_estimate": date_of.estimate,
+        lines = {
+            "company": f"{each.name} [{each.symbol}]",
+            "day": each.day,
+            "moment": each.moment,
+            "confirmed": "no, expected" if each.is_expected else "yes",
+            "eps_estimate": each.estimate,
         }
-    )
-
-
-def _estimate_fact(date_of: EarningsDate, estimate: Decimal, now: datetime) -> Fact:
-    return Fact(
-        subject=date_of.symbol,
-        field="eps_estimate",
-        value=estimate,
-        currency="USD",
-        as_of=now,
-        source=date_of.source,
-    )
-
-
-def _noon(venue: Venue, day: date) -> datetime:
-    return datetime.combine(day, time(12), venue.tz)
+        records.append(record(lines))
+        facts.append(moment_fact(each.symbol, "earnings_day", noon(NYSE, each.day), now, each.source))
+        if each.estimate is not None:
+            estimate = plain_fact(each.symbol, "eps_estimate", each.estimate, "", now, each.source)
+            facts.append(replace(estimate, currency="USD"))
+    return ToolOutput("\n\n".join(records), tuple(facts), origin=_origin("company names", sources))
 
 
 def _origin(what: str, sources: Iterable[str]) -> str:
     others = [each for each in dict.fromkeys(sources) if each != DEMO_SOURCE]
-    return f"{what} of {', '.join(others)}" if others else ""
+    if not others:
+        return ""
+    return f"{what} of {', '.join(others)}"

@@ -1,7 +1,7 @@
 """The tools that tell when markets are open: now and next, and the days on which they rest."""
 
-from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated
 
@@ -10,10 +10,10 @@ from msgspec import Meta, Struct
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import key_of, stems_of
 from finclaw.finance.market import Market
-from finclaw.finance.output import CALENDAR_SOURCE, minute, moment_fact, plain_fact, record, state
+from finclaw.finance.output import CALENDAR_SOURCE, minute, moment_fact, noon, plain_fact, record, state
 from finclaw.finance.resolve import resolve
 from finclaw.finance.venue import KRX, NYSE, VENUES, Venue
-from finclaw.kernel.calendar import Calendar, Holiday, Opening, Session, TradingPhase
+from finclaw.kernel.calendar import Calendar, Holiday, Opening, TradingPhase
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
@@ -28,12 +28,12 @@ _CALENDAR = (
     "Without a market: Korea and the US."
 )
 
+_NEXT_CHANGE = {True: "closes_at", False: "opens_at"}
+"""The name of a market's next change, by whether it is open."""
+
 MarketName = Annotated[
-    str | None,
-    Meta(description="KRX, NYSE, NASDAQ, FX, CRYPTO, or an instrument that trades there."),
+    str | None, Meta(description="KRX, NYSE, NASDAQ, FX, CRYPTO, or an instrument that trades there.")
 ]
-
-
 OneDay = Annotated[str, Meta(description="`tomorrow` or 2026-11-26", pattern=r"^(tomorrow|\d{4}-\d{2}-\d{2})$")]
 HolidayName = Annotated[str, Meta(description="Its name.", min_length=1, max_length=40)]
 
@@ -56,14 +56,12 @@ class CalendarArguments(Struct, frozen=True, forbid_unknown_fields=True):
 def hours_tool(market: Market, calendar: Calendar) -> Tool:
     @tool("market__hours", _HOURS, group="finance")
     async def hours(args: HoursArguments, scope: ToolScope) -> ToolOutput:
-        now, venues = market.now(), find_venues(market, args.market)
+        now = market.now()
+        venues = find_venues(market, args.market)
         if args.on is not None:
-            days = [_session_on(calendar, venue, args.on, now) for venue in venues]
-            return ToolOutput("\n\n".join(text for text, _ in days), tuple(fact for _, facts in days for fact in facts))
+            return _join([_session_on(calendar, venue, args.on, now) for venue in venues])
         states = [load_hours(calendar, venue, now) for venue in venues]
-        return ToolOutput(
-            "\n\n".join(map(_hours_record, states)), tuple(fact for each in states for fact in each.facts())
-        )
+        return _join([(_hours_record(each), tuple(each.facts())) for each in states])
 
     return hours
 
@@ -75,9 +73,14 @@ def calendar_tool(market: Market, calendar: Calendar) -> Tool:
         found = [_closures(calendar, venue, now, args) for venue in find_venues(market, args.market)]
         if args.holiday and not any(len(facts) > 1 for _, facts in found):
             raise UnknownDay("The calendar has no such holiday ahead. Say so.", suggestion=args.holiday)
-        return ToolOutput("\n\n".join(text for text, _ in found), tuple(fact for _, facts in found for fact in facts))
+        return _join(found)
 
     return days_of_rest
+
+
+def _join(answers: Sequence[tuple[str, tuple[Fact, ...]]]) -> ToolOutput:
+    texts = [text for text, _ in answers]
+    return ToolOutput("\n\n".join(texts), tuple(fact for _, facts in answers for fact in facts))
 
 
 def find_venues(market: Market, wanted: str | None) -> tuple[Venue, ...]:
@@ -113,43 +116,40 @@ class VenueHours(Struct, frozen=True, kw_only=True):
         return self.phase.name in ("pre", "after", "unknown")
 
     def facts(self) -> Iterator[Fact]:
-        code, at, now_is = self.venue.code, self.as_of, self.opening
-        yield Fact(subject=code, field="is_open", value=Decimal(now_is.is_open), as_of=at, source=CALENDAR_SOURCE)
-        if now_is.changes_at is not None:
-            field = "closes_at" if now_is.is_open else "opens_at"
-            yield _moment(code, field, now_is.changes_at, at)
-            if not now_is.is_open and self.venue.holidays:
-                yield _moment(code, "then_closes_at", now_is.session.closes, at)
+        code = self.venue.code
+        at = self.as_of
+        opening = self.opening
+        yield plain_fact(code, "is_open", Decimal(opening.is_open), "", at, CALENDAR_SOURCE)
+        if opening.changes_at is not None:
+            yield _moment(code, _NEXT_CHANGE[opening.is_open], opening.changes_at, at)
+            if not opening.is_open and self.venue.holidays:
+                yield _moment(code, "then_closes_at", opening.session.closes, at)
         if self.has_phase:
             yield from _phase_facts(self.phase, code, at)
 
 
 def load_hours(calendar: Calendar, venue: Venue, now: datetime) -> VenueHours:
-    opening, phase = calendar.opening(venue.code, now), calendar.phase_at(venue.code, now)
-    return VenueHours(venue=venue, opening=opening, phase=phase, as_of=now)
-
-
-def _hours_record(hours: VenueHours) -> str:
-    now_is = hours.opening
-    change = minute(now_is.changes_at) if now_is.changes_at else None
-    return record(
-        {
-            **_place(hours.venue),
-            "state": state(now_is),
-            "reason": now_is.reason,
-            "holiday": now_is.holiday.name if now_is.holiday else None,
-            "holiday_ko": now_is.holiday.name_ko if now_is.holiday else None,
-            "closes_at" if now_is.is_open else "opens_at": change or "never",
-            "phase": _phase_words(hours.phase) if hours.has_phase else None,
-            "as_of": minute(hours.as_of),
-            "source": CALENDAR_SOURCE,
-        }
+    return VenueHours(
+        venue=venue, opening=calendar.opening(venue.code, now), phase=calendar.phase_at(venue.code, now), as_of=now
     )
 
 
-def _phase_words(phase: TradingPhase) -> str:
-    words = f"{phase.venue} {phase.name} {minute(phase.begins)} to {minute(phase.ends)}"
-    return f"{words} ({phase.note})" if phase.note else words
+def _hours_record(hours: VenueHours) -> str:
+    opening = hours.opening
+    lines: dict[str, object] = {**_place(hours.venue), "state": state(opening), "reason": opening.reason}
+    if opening.holiday is not None:
+        lines |= {"holiday": opening.holiday.name, "holiday_ko": opening.holiday.name_ko}
+    lines[_NEXT_CHANGE[opening.is_open]] = minute(opening.changes_at) if opening.changes_at else "never"
+    if hours.has_phase:
+        lines["phase"] = _describe_phase(hours.phase)
+    return record({**lines, "as_of": minute(hours.as_of), "source": CALENDAR_SOURCE})
+
+
+def _describe_phase(phase: TradingPhase) -> str:
+    text = f"{phase.venue} {phase.name} {minute(phase.begins)} to {minute(phase.ends)}"
+    if phase.note:
+        return f"{text} ({phase.note})"
+    return text
 
 
 def _phase_facts(phase: TradingPhase, code: str, now: datetime) -> Iterator[Fact]:
@@ -159,34 +159,36 @@ def _phase_facts(phase: TradingPhase, code: str, now: datetime) -> Iterator[Fact
 
 
 def _session_on(calendar: Calendar, venue: Venue, wanted: str, now: datetime) -> tuple[str, tuple[Fact, ...]]:
-    tomorrow = now.astimezone(venue.tz).date() + timedelta(days=1)
-    try:
-        day = tomorrow if wanted == "tomorrow" else date.fromisoformat(wanted)
-    except ValueError:
-        day = date.min
+    day = now.astimezone(venue.tz).date() + timedelta(days=1)
+    if wanted != "tomorrow":
+        try:
+            day = date.fromisoformat(wanted)
+        except ValueError:
+            day = date.min
     first, last = calendar.known_days(venue.code)
     if not first <= day <= last:
         raise UnknownDay(f"The calendar of {venue.code} does not know {wanted}. Say so.", suggestion=wanted)
-    session, rest = calendar.session_on(venue.code, day), calendar.rest_on(venue.code, day)
-    lines = {
-        **_place(venue),
-        "on": day,
-        "state": "open" if session else "closed",
-        "reason": rest.name if isinstance(rest, Holiday) else rest,
-        "reason_ko": rest.name_ko if isinstance(rest, Holiday) else "주말" if rest else None,
-        "other_hours": "yes" if session and not session.is_regular else None,
-        "source": CALENDAR_SOURCE,
-    }
-    facts = [_moment(venue.code, "day", _noon(venue, day), now)]
-    if session:
+    facts = [_moment(venue.code, "day", noon(venue, day), now)]
+    lines: dict[str, object] = {**_place(venue), "on": day, "state": "closed"}
+    rest = calendar.rest_on(venue.code, day)
+    if isinstance(rest, Holiday):
+        lines |= {"reason": rest.name, "reason_ko": rest.name_ko}
+    elif rest is not None:
+        lines |= {"reason": rest, "reason_ko": "주말"}
+    session = calendar.session_on(venue.code, day)
+    if session is not None:
+        lines["state"] = "open"
+        if not session.is_regular:
+            lines["other_hours"] = "yes"
         facts.append(_moment(venue.code, "opens_at", session.opens, now))
         facts.append(_moment(venue.code, "closes_at", session.closes, now))
+    lines["source"] = CALENDAR_SOURCE
     others = [
         phase for phase in calendar.phases_on(venue.code, day) if (phase.venue, phase.name) != (venue.code, "regular")
     ]
     for phase in others:
         facts += _phase_facts(phase, venue.code, now)
-    return record({**lines, "phases": "; ".join(map(_phase_words, others)) or None}), tuple(facts)
+    return record({**lines, "phases": "; ".join(map(_describe_phase, others)) or None}), tuple(facts)
 
 
 def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArguments) -> tuple[str, tuple[Fact, ...]]:
@@ -200,20 +202,15 @@ def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArg
         field = f"closed {rest.day.isoformat()}"
         names = {"holiday": rest.name, "holiday_ko": rest.name_ko}
         records.append(record({"closed": rest.day, "market": venue.code, **names}))
-        facts.append(_moment(venue.code, field, _noon(venue, rest.day), now))
+        facts.append(_moment(venue.code, field, noon(venue, rest.day), now))
     if args.holiday is None and days:
-        for session in _other_hours(calendar, venue, today, days[-1].day):
-            records.append(record({"other_hours": session.day, "market": venue.code}))
-            facts.append(_moment(venue.code, f"opens {session.day}", session.opens, now))
-            facts.append(_moment(venue.code, f"closes {session.day}", session.closes, now))
+        for number in range((days[-1].day - today).days + 1):
+            session = calendar.session_on(venue.code, today + timedelta(days=number))
+            if session is not None and not session.is_regular:
+                records.append(record({"other_hours": session.day, "market": venue.code}))
+                facts.append(_moment(venue.code, f"opens {session.day}", session.opens, now))
+                facts.append(_moment(venue.code, f"closes {session.day}", session.closes, now))
     return "\n\n".join(records), tuple(facts)
-
-
-def _other_hours(calendar: Calendar, venue: Venue, today: date, last: date) -> Iterator[Session]:
-    for number in range((last - today).days + 1):
-        session = calendar.session_on(venue.code, today + timedelta(days=number))
-        if session and not session.is_regular:
-            yield session
 
 
 def _is_called(holiday: Holiday, wanted: str | None) -> bool:
@@ -223,8 +220,3 @@ def _is_called(holiday: Holiday, wanted: str | None) -> bool:
 
 def _moment(code: str, field: str, moment: datetime, now: datetime) -> Fact:
     return moment_fact(code, field, moment, now, CALENDAR_SOURCE)
-
-
-def _noon(venue: Venue, day: date) -> datetime:
-    """A day as a moment: its noon there, which is the same day in every zone that trades with it but the outermost."""
-    return datetime.combine(day, time(12), venue.tz)

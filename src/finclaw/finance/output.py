@@ -6,13 +6,13 @@ unit "unix", for opening hours and holidays are figures that must not be invente
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Final
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import DEMO_SOURCE
-from finclaw.finance.venue import KRX, VENUES
+from finclaw.finance.venue import KRX, VENUES, Venue
 from finclaw.kernel.calendar import Opening
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import reader_zone
@@ -75,6 +75,11 @@ def money(value: Decimal, currency: str) -> Decimal:
     return value.quantize(Decimal("0.01"))
 
 
+def noon(venue: Venue, day: date) -> datetime:
+    """A day as a moment: its noon there, which is the same day in every zone that trades with it but the outermost."""
+    return datetime.combine(day, time(12), venue.tz)
+
+
 def moment_fact(subject: str, field: str, moment: datetime, as_of: datetime, source: str) -> Fact:
     seconds = Decimal(int(moment.timestamp()))
     return Fact(subject=subject, field=field, value=seconds, unit=UNIX, as_of=as_of, source=source)
@@ -104,22 +109,22 @@ _TIME: Final = re.compile(r"\d{1,2}:\d{2}")
 
 def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: bool = False) -> str:
     """The reply with its source line, in the reply's language; unchanged where it names its sources and a time."""
+    language = language_of_reply(reply, question)
     latest: dict[tuple[str, str], datetime] = {}
     for fact in facts:
         if fact.field in PRICE_FIELDS and fact.source not in (USER, DEMO_SOURCE):
-            phase = fact.phase if fact.phase in _EXTENDED["en"] else ""
-            latest[fact.source, phase] = max(fact.as_of, latest.get((fact.source, phase), fact.as_of))
+            key = (fact.source, _EXTENDED[language].get(fact.phase, ""))
+            latest[key] = max(fact.as_of, latest.get(key, fact.as_of))
     if not latest:
         return reply
-    language = language_of_reply(reply, question)
     if _TIME.search(reply) and all(translate_source(source, language) in reply for source, _ in latest):
         return reply
-    told: list[str] = []
-    for (source, phase), as_of in list(latest.items())[:_MOST]:
-        parts = (translate_source(source, language), _EXTENDED[language].get(phase), _write_moment(as_of, language))
-        told.append(", ".join(filter(None, parts)))
+    named = [
+        ", ".join(filter(None, (translate_source(source, language), phase, _write_moment(as_of, language))))
+        for (source, phase), as_of in list(latest.items())[:_MOST]
+    ]
     heading = {"en": "Source", "ko": "출처"}[language]
-    return with_last_line(reply, f"({heading}: {'; '.join(told)})", begun=begun)
+    return with_last_line(reply, f"({heading}: {'; '.join(named)})", begun=begun)
 
 
 def language_of_reply(reply: str, question: str) -> Language:

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from finclaw.finance.convert import Leg, convert, rate_facts
 from finclaw.finance.market import Market, Quote, percent
-from finclaw.finance.output import identity, minute, money, record
+from finclaw.finance.output import identity, minute, money, plain_fact, price_fact, record
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
@@ -91,9 +91,13 @@ async def _totals(
     for each in positions:
         currency = each.quote.instrument.currency
         subtotals[currency] = subtotals.get(currency, Decimal(0)) + each.value
-    total, used = Decimal(0), list[Leg]()
+    total = Decimal(0)
+    used: list[Leg] = []
     for currency, value in subtotals.items():
-        converted, legs = await convert(market, value, currency, target) if currency != target else (value, ())
+        if currency == target:
+            total += value
+            continue
+        converted, legs = await convert(market, value, currency, target)
         total += money(converted, target)
         used += [leg for leg in legs if leg not in used]
     return total, subtotals, tuple(used)
@@ -114,26 +118,18 @@ def _describe_position(position: Position) -> str:
 
 
 def _facts(position: Position) -> tuple[Fact, ...]:
-    quote, currency = position.quote, position.quote.instrument.currency
-    figures = (
-        ("quantity", position.holding.quantity, "pieces", None),
-        ("average_cost", position.holding.average_cost, "", currency),
-        ("price", quote.price, "", currency),
-        ("value", position.value, "", currency),
-        ("gain", position.gain, "", currency),
-        ("gain_percent", percent(position.gain, position.cost), "%", None),
-    )
-    return tuple(
-        Fact(
-            subject=quote.instrument.symbol,
-            field=field,
-            value=value,
-            unit=unit,
-            currency=in_currency,
-            as_of=quote.as_of,
-            source=quote.source_label,
-        )
-        for field, value, unit, in_currency in figures
+    quote = position.quote
+    instrument = quote.instrument
+    at = quote.as_of
+    source = quote.source_label
+    gain_percent = percent(position.gain, position.cost)
+    return (
+        plain_fact(instrument.symbol, "quantity", position.holding.quantity, "pieces", at, source),
+        price_fact(instrument, "average_cost", position.holding.average_cost, at, source),
+        price_fact(instrument, "price", quote.price, at, source),
+        price_fact(instrument, "value", position.value, at, source),
+        price_fact(instrument, "gain", position.gain, at, source),
+        plain_fact(instrument.symbol, "gain_percent", gain_percent, "%", at, source),
     )
 
 

@@ -13,7 +13,7 @@ from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts, rounded_amount
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import ExtendedPrice, Market, Phase, Quote, percent
-from finclaw.finance.market_data.errors import DataError, DataNotFound
+from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.output import identity, minute, plain_fact, price_fact, record, state
 from finclaw.finance.resolve import resolve
@@ -28,13 +28,8 @@ _DESCRIPTION = (
 
 SymbolName = Annotated[
     str,
-    Meta(
-        description="Symbol or name as the user wrote it: AAPL, 005930, 삼성전자.",
-        min_length=1,
-        max_length=80,
-    ),
+    Meta(description="Symbol or name as the user wrote it: AAPL, 005930, 삼성전자.", min_length=1, max_length=80),
 ]
-
 ListedName = Annotated[str, Meta(min_length=1, max_length=80)]
 """The same in a list, which says what it is of."""
 
@@ -79,13 +74,14 @@ def describe(quote: Quote) -> str:
 
 def _describe_provenance(quote: Quote) -> dict[str, object]:
     """What must be said with the price where it holds: none of these lines is there for a plain live one."""
-    lines: dict[str, object] = {
-        "venue": quote.venue if quote.venue not in ("", quote.instrument.exchange) else None,
-        "phase": quote.phase if quote.phase in ("pre", "after") else None,
-        "change_counted_from": quote.day_basis or None,
-        "fixing_of": quote.fixing,
-        "delayed_minutes": quote.delay or None,
-    }
+    lines: dict[str, object] = {}
+    if quote.venue not in ("", quote.instrument.exchange):
+        lines["venue"] = quote.venue
+    if quote.phase in ("pre", "after"):
+        lines["phase"] = quote.phase
+    lines["change_counted_from"] = quote.day_basis or None
+    lines["fixing_of"] = quote.fixing
+    lines["delayed_minutes"] = quote.delay or None
     if not quote.is_confirmed:
         lines["unconfirmed"] = "a second source did not confirm this price; say so"
     if quote.stale:
@@ -141,14 +137,9 @@ def _extended_change(quote: Quote, extended: ExtendedPrice) -> Decimal:
 
 def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[Leg, ...]) -> ToolOutput:
     rates = "".join(f"\nrate {leg.quote.instrument.symbol}: {leg.quote.price}" for leg in legs)
-    converted = Fact(
-        subject=quote.instrument.symbol,
-        field="price_in",
-        value=value,
-        currency=wanted,
-        as_of=max([quote.as_of, *(leg.quote.as_of for leg in legs)]),
-        source=quote.source_label,
-    )
+    at = max([quote.as_of, *(leg.quote.as_of for leg in legs)])
+    converted = plain_fact(quote.instrument.symbol, "price_in", value, "", at, quote.source_label)
+    converted = replace(converted, currency=wanted)
     text = f"{describe(quote)}\nprice in {wanted}: {value}{rates}"
     return ToolOutput(text, (*facts_of(quote), converted, *rate_facts(legs)))
 
@@ -180,52 +171,46 @@ async def load_quotes(market: Market, data: MarketData, symbols: Sequence[str]) 
 
 
 def name_missing(batch: QuoteBatch) -> list[str]:
-    lines = [f"{each.symbol}: {_name_error(error)}" for each, error in batch.missing]
+    lines = [f"{each.symbol}: {error.suggestion or error.kind}" for each, error in batch.missing]
     return [*lines, *(f"{symbol}: no longer in our records" for symbol in batch.unknown)]
 
 
-def _name_error(error: DataError) -> str:
-    if isinstance(error, DataNotFound):
-        return error.kind
-    return error.suggestion or error.kind
-
-
-_NOTES = re.compile(r" \(((?:fixing of|change since|delayed|unconfirmed|stale)[^()]*)\)$")
+_NOTE_NAMES = ("fixing of", "change since", "delayed", "unconfirmed", "stale")
+_NOTES = re.compile(rf" \(((?:{'|'.join(_NOTE_NAMES)})[^()]*)\)$")
 
 
 def read_quote(facts: Sequence[Fact], instrument: Instrument) -> Quote:
     """The quote of which these are the facts. Raises KeyError where they are not a quote's."""
     by_field = {fact.field: fact for fact in facts if fact.subject == instrument.symbol}
     price = by_field["price"]
-    volume = by_field.get("volume")
-    close = by_field.get("close")
+    values = {field: fact.value for field, fact in by_field.items()}
     source = price.source
-    notes: list[str] = []
+    notes: dict[str, str] = {}
     if found := _NOTES.search(source):
         source = source[: found.start()]
-        notes = found[1].split(", ")
-    values = {name: note.removeprefix(name).strip() for note in notes for name in _NOTE_NAMES if note.startswith(name)}
+        written = found[1].split(", ")
+        notes = {
+            name: note.removeprefix(name).strip() for note in written for name in _NOTE_NAMES if note.startswith(name)
+        }
+    fixing = notes.get("fixing of")
     return Quote(
         instrument=instrument,
         price=price.value,
-        previous_close=by_field["previous_close"].value,
-        volume=int(volume.value) if volume else 0,
+        previous_close=values["previous_close"],
+        volume=int(values.get("volume", 0)),
         as_of=price.as_of,
         opening=TableCalendar().opening(instrument.exchange, price.as_of),
         source=source,
         venue=price.venue,
         phase=cast("Phase", price.phase or "regular"),
-        close=close.value if close else None,
+        close=values.get("close"),
         extended=_read_extended(by_field, "pre") or _read_extended(by_field, "after"),
-        day_basis=values.get("change since", ""),
-        fixing=date.fromisoformat(values["fixing of"]) if "fixing of" in values else None,
-        delay=int(values.get("delayed", "0").removesuffix(" min")),
-        is_confirmed="unconfirmed" not in values,
-        stale="stale" in values,
+        day_basis=notes.get("change since", ""),
+        fixing=date.fromisoformat(fixing) if fixing else None,
+        delay=int(notes.get("delayed", "0").removesuffix(" min")),
+        is_confirmed="unconfirmed" not in notes,
+        stale="stale" in notes,
     )
-
-
-_NOTE_NAMES = ("fixing of", "change since", "delayed", "unconfirmed", "stale")
 
 
 def _read_extended(by_field: Mapping[str, Fact], phase: Literal["pre", "after"]) -> ExtendedPrice | None:
