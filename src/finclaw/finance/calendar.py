@@ -39,14 +39,18 @@ class TableCalendar:
         rest = self.rest_on(market, today)
         if isinstance(rest, Holiday):
             return Opening(market=market, reason="holiday", holiday=rest, session=session, changes_at=session.opens)
-        reason: ClosedReason = "before_open" if session.day == today else "after_close"
+        reason: ClosedReason = "after_close"
         if rest == "weekend" or venue.eve:
             reason = "weekend"
+        elif session.day == today:
+            reason = "before_open"
         return Opening(market=market, reason=reason, session=session, changes_at=session.opens)
 
     def session_at(self, market: str, moment: datetime) -> Session | None:
         session = next(self._sessions(market, moment))
-        return session if session.opens <= moment else None
+        if session.opens <= moment:
+            return session
+        return None
 
     def session_on(self, market: str, day: date) -> Session | None:
         venue = _venue(market)
@@ -54,11 +58,13 @@ class TableCalendar:
             return None
         usual = (venue.opens, venue.closes)
         opens, closes = read_tables().hours.get(venue.holidays, {}).get(day, usual)
-        end = day
+        first = day
+        last = day
+        if venue.eve:
+            first -= _DAY
         if closes == time(0):  # midnight: the day's end and not its beginning
-            end += _DAY
-        begins = _moment(venue, day - _DAY if venue.eve else day, opens)
-        return Session(day, begins, _moment(venue, end, closes), (opens, closes) == usual)
+            last += _DAY
+        return Session(day, _moment(venue, first, opens), _moment(venue, last, closes), (opens, closes) == usual)
 
     def next_open(self, market: str, moment: datetime) -> datetime:
         return next(session.opens for session in self._sessions(market, moment) if session.opens > moment)
@@ -76,7 +82,9 @@ class TableCalendar:
         if not venue.weekends and day.weekday() >= 5:
             return "weekend"
         name = read_tables().closed.get(venue.holidays, {}).get(day)
-        return _holiday(day, name) if name else None
+        if name is None:
+            return None
+        return _holiday(day, name)
 
     def holidays(self, market: str, first: date, last: date) -> Sequence[Holiday]:
         kept = read_tables().closed.get(_venue(market).holidays, {})
@@ -86,12 +94,14 @@ class TableCalendar:
         session = self.session_on(market, day)
         if session is None:
             return ()
-        venue, tables = _venue(market), read_tables()
+        venue = _venue(market)
+        tables = read_tables()
         phases = [TradingPhase(venue=market, name="regular", begins=session.opens, ends=session.closes)]
         published = [row for row in tables.phases_on if (row.market, row.day) == (venue.holidays, day)]
         for row in published:
             if row.opens is not None and row.closes is not None:
-                begins, ends = _moment(venue, day, row.opens), _moment(venue, day, row.closes)
+                begins = _moment(venue, day, row.opens)
+                ends = _moment(venue, day, row.closes)
                 phases.append(TradingPhase(venue=row.venue or market, name=row.name, begins=begins, ends=ends))
         replaced = {(row.venue, row.name) for row in published}
         for row in tables.phases:
@@ -103,7 +113,8 @@ class TableCalendar:
         )
 
     def phase_at(self, market: str, moment: datetime) -> TradingPhase:
-        latest, coming = next(self.sessions_before(market, moment)), next(self._sessions(market, moment))
+        latest = next(self.sessions_before(market, moment))
+        coming = next(self._sessions(market, moment))
         days = dict.fromkeys((latest.day, coming.day))
         phases = [phase for day in days for phase in self.phases_on(market, day) if phase.venue == market]
         for phase in phases:
@@ -149,8 +160,12 @@ def _holiday(day: date, name: str) -> Holiday:
 
 def _usual_phase(venue: Venue, row: "PhaseRow", session: Session, *, is_known: bool) -> TradingPhase:
     """A phase at its usual hours; unknown where the session beside it is at other hours or the calendar has ended."""
-    day, name, note = session.day, row.name, row.note
-    begins = _moment(venue, day - _DAY if row.opens > row.closes else day, row.opens)
+    day = session.day
+    name = row.name
+    note = row.note
+    begins = _moment(venue, day, row.opens)
+    if row.opens > row.closes:
+        begins = _moment(venue, day - _DAY, row.opens)
     ends = _moment(venue, day, row.closes)
     is_late = session.opens != _moment(venue, day, venue.opens)
     closes_otherwise = session.closes != _moment(venue, day, venue.closes)
@@ -160,7 +175,8 @@ def _usual_phase(venue: Venue, row: "PhaseRow", session: Session, *, is_known: b
     if moved and name == "after":
         begins = session.closes
     if moved or not is_known:
-        name, note = "unknown", _UNPUBLISHED if is_known else _BEYOND
+        name = "unknown"
+        note = _UNPUBLISHED if is_known else _BEYOND
     return TradingPhase(venue=row.venue or venue.code, name=name, begins=begins, ends=ends, note=note)
 
 

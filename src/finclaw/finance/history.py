@@ -117,14 +117,15 @@ async def move(market: Market, instrument: Instrument, period: Period) -> Move:
         )
     starts, start = closes[before]
     inside = inside or closes[-1:]  # on New Year's Day the year has had no session yet, and nothing has moved
+    ends, end = inside[-1]
     prices = [price for _, price in inside]
     return Move(
         instrument=instrument,
         period=period,
         starts=starts,
         start=start,
-        ends=inside[-1][0],
-        end=inside[-1][1],
+        ends=ends,
+        end=end,
         highest_close=max(prices),
         lowest_close=min(prices),
         closes=inside,
@@ -185,11 +186,7 @@ _MOST_CLOSES = 24
 
 
 OneDay = Annotated[
-    str,
-    Meta(
-        description="2026-03-03; or 03-03, the latest such day.",
-        pattern=r"^(\d{4}-)?\d{2}-\d{2}$",
-    ),
+    str, Meta(description="2026-03-03; or 03-03, the latest such day.", pattern=r"^(\d{4}-)?\d{2}-\d{2}$")
 ]
 
 
@@ -210,7 +207,11 @@ def history_tool(market: Market) -> Tool:
         if args.on is not None:
             return await _close_on(market, instrument, args.on)
         moved = await move(market, instrument, args.period)
-        bars = await _load_bars(market, moved)
+        bars: tuple[Bar, ...] = ()
+        if args.period == "day":
+            bars = await market.intraday(instrument.symbol, 30)
+        elif args.period == "week":
+            bars = await market.daily(instrument.symbol, len(moved.closes))
         text = record(
             {
                 **identity(instrument),
@@ -254,15 +255,6 @@ def _date(wanted: str, today: date) -> date | None:
         return this_year
     except ValueError:
         return None
-
-
-async def _load_bars(market: Market, moved: Move) -> tuple[Bar, ...]:
-    symbol = moved.instrument.symbol
-    if moved.period == "day":
-        return await market.intraday(symbol, 30)
-    if moved.period == "week":
-        return await market.daily(symbol, len(moved.closes))
-    return ()
 
 
 def _table(moved: Move, bars: tuple[Bar, ...]) -> str:
@@ -329,7 +321,7 @@ def _names(market: Market, query: str) -> tuple[str, ...]:
     try:
         resolve(market, query)
     except SeveralNames as several:
-        return tuple((several.suggestion or "").splitlines()[1:])
+        return several.names
     except ToolError:
         pass
     return (query,)

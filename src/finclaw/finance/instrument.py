@@ -47,17 +47,22 @@ class Instrument(Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        return self.name_en if self.name_en == self.name_ko else f"{self.name_en} ({self.name_ko})"
+        if self.name_en == self.name_ko:
+            return self.name_en
+        return f"{self.name_en} ({self.name_ko})"
 
     @property
     def id(self) -> str:
         """A name for good: a stock that moves from one exchange to another of its country keeps it."""
-        return f"{'US' if self.exchange in _US_EXCHANGES else self.exchange}:{self.symbol}"
+        country = {"NYSE": "US", "NASDAQ": "US"}.get(self.exchange, self.exchange)
+        return f"{country}:{self.symbol}"
 
     @property
     def bare_symbol(self) -> str:
         """The symbol as people say it: of a coin without the currency it is priced in."""
-        return self.symbol.partition("-")[0] if self.kind == "coin" else self.symbol
+        if self.kind == "coin":
+            return self.symbol.partition("-")[0]
+        return self.symbol
 
     @property
     def listed_on(self) -> str:
@@ -66,10 +71,7 @@ class Instrument(Struct, frozen=True, kw_only=True):
     @property
     def type(self) -> str:
         """common, preferred, adr, etf, etn, reit, fund, unit, warrant, right, other, index, rate or coin."""
-        return self.share_type or ("common" if self.kind == "stock" else self.kind)
-
-
-_US_EXCHANGES = frozenset(("NYSE", "NASDAQ"))
+        return self.share_type or {"stock": "common"}.get(self.kind, self.kind)
 
 
 class Ambiguous(Struct, frozen=True):
@@ -114,10 +116,17 @@ class InstrumentIndex(Protocol):
         ...
 
 
+def one_or_ambiguous(found: tuple[Instrument, ...]) -> Instrument | Ambiguous:
+    if len(found) == 1:
+        return found[0]
+    return Ambiguous(found)
+
+
 def unique_symbol(index: InstrumentIndex, instrument: Instrument) -> str:
     """Its symbol, with the exchange where the symbol alone names something else too: `NYSE:KT` is not KT of Korea."""
-    is_unique = index.find(instrument.symbol) == instrument
-    return instrument.symbol if is_unique else f"{instrument.exchange}:{instrument.symbol}"
+    if index.find(instrument.symbol) == instrument:
+        return instrument.symbol
+    return f"{instrument.exchange}:{instrument.symbol}"
 
 
 class Instruments:
@@ -128,7 +137,9 @@ class Instruments:
         self._by_key: dict[str, tuple[Instrument, ...]] = {}
         for instrument in instruments:
             self._by_symbol[instrument.symbol] = instrument
-            for key in dict.fromkeys(key_of(word) for word in _words_for(instrument)):
+            with_exchange = f"{instrument.exchange}:{instrument.symbol}"
+            names = (instrument.symbol, with_exchange, instrument.name_en, instrument.name_ko, *instrument.aliases)
+            for key in dict.fromkeys(map(key_of, names)):
                 self._by_key[key] = (*self._by_key.get(key, ()), instrument)
 
     def __iter__(self) -> Iterator[Instrument]:
@@ -140,14 +151,11 @@ class Instruments:
     def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown:
         for stem in stems_of(query):
             if found := self._by_key.get(stem):
-                return found[0] if len(found) == 1 else Ambiguous(found)
+                return one_or_ambiguous(found)
         return Unknown(self._near(key_of(query)))
 
     def split(self, query: str) -> tuple[str, ...]:
-        return split_names(query, self._knows)
-
-    def _knows(self, name: str) -> bool:
-        return any(stem in self._by_key for stem in stems_of(name))
+        return split_names(query, lambda name: any(stem in self._by_key for stem in stems_of(name)))
 
     def _near(self, key: str) -> tuple[Instrument, ...]:
         by_letters = {unicodedata.normalize("NFD", known): known for known in self._by_key}
@@ -165,13 +173,16 @@ def split_names(query: str, knows: Callable[[str], bool]) -> tuple[str, ...]:
     Left-over words are not passed over: whoever asks for 카카오 페이 must not be told the price of 카카오.
     """
     words = [word for word in re.split(r"[\s,;/]+", query) if word and word.casefold() not in _JOINTS]
-    return _cut(tuple(words), knows) if len(words) <= _MOST_WORDS else ()
+    if len(words) > _MOST_WORDS:
+        return ()
+    return _cut(tuple(words), knows)
 
 
 def _cut(words: tuple[str, ...], knows: Callable[[str], bool]) -> tuple[str, ...]:
     """The longest name first, and every word in some name."""
     for size in range(len(words), 0, -1):
-        name, rest = " ".join(words[:size]), words[size:]
+        name = " ".join(words[:size])
+        rest = words[size:]
         if not knows(name):
             continue
         if not rest:
@@ -179,11 +190,6 @@ def _cut(words: tuple[str, ...], knows: Callable[[str], bool]) -> tuple[str, ...
         if others := _cut(rest, knows):
             return (name, *others)
     return ()
-
-
-def _words_for(instrument: Instrument) -> tuple[str, ...]:
-    with_exchange = f"{instrument.exchange}:{instrument.symbol}"
-    return (instrument.symbol, with_exchange, instrument.name_en, instrument.name_ko, *instrument.aliases)
 
 
 def key_of(text: str) -> str:

@@ -68,15 +68,17 @@ class Quote(Struct, frozen=True, kw_only=True):
     @property
     def source_label(self) -> str:
         """The source with what a reader of its figures must know: late, old, or nobody's word but its own."""
-        notes = (
-            f"fixing of {self.fixing}" if self.fixing else "",
-            f"change since {self.day_basis}" if self.day_basis else "",
-            f"delayed {self.delay} min" if self.delay else "",
-            "unconfirmed" if not self.is_confirmed else "",
-            "stale" if self.stale else "",
-        )
-        told = ", ".join(filter(None, notes))
-        return f"{self.source} ({told})" if told else self.source
+        notes = {
+            f"fixing of {self.fixing}": self.fixing,
+            f"change since {self.day_basis}": self.day_basis,
+            f"delayed {self.delay} min": self.delay,
+            "unconfirmed": not self.is_confirmed,
+            "stale": self.stale,
+        }
+        holding = [note for note, holds in notes.items() if holds]
+        if not holding:
+            return self.source
+        return f"{self.source} ({', '.join(holding)})"
 
 
 class Bar(Struct, frozen=True, kw_only=True):

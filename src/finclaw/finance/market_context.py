@@ -114,7 +114,8 @@ class MarketContext:
         self._logger = logging.getLogger(__name__)
 
     def register(self, api: ExtensionApi) -> None:
-        self._now, self._logger = api.clock.now, api.logger
+        self._now = api.clock.now
+        self._logger = api.logger
         context = api.context
         context.compute("preferred_currency", lambda turn: find_currency(turn.person, turn.body), default=_CURRENCY)
         context.compute("preferred_market", lambda turn: find_home_market(turn.person, turn.body), default=_MARKET)
@@ -122,15 +123,16 @@ class MarketContext:
         context.compute("prices_are_live", lambda _: self._is_live)
         context.compute("held_instruments", lambda turn: tuple(self._held(turn.person))[:_MOST], default=())
         context.compute("last_quote_request", self._last_quotes.find, default=None)
-        has_own, asks = self._may_have_own, self._asks_for_news
+        own = self._may_have_own
         context.provide("watchlist", self._read_watchlist, budget=_WATCHLIST_BUDGET, default=(), when=self._may_watch)
-        context.provide("currency_rates", self._read_rates, budget=_RATE_BUDGET, default=(), when=has_own)
-        context.provide("news_context", self._read_news, budget=_NEWS_BUDGET, default=(), when=asks)
-        context.provide("market_sentiment", self._read_sentiment, budget=_SENTIMENT_BUDGET, default=None, when=has_own)
+        context.provide("currency_rates", self._read_rates, budget=_RATE_BUDGET, default=(), when=own)
+        context.provide("news_context", self._read_news, budget=_NEWS_BUDGET, default=(), when=self._asks_for_news)
+        context.provide("market_sentiment", self._read_sentiment, budget=_SENTIMENT_BUDGET, default=None, when=own)
 
     def _find_session(self, context: Context) -> MarketSession | None:
         """Computed anew when a phase ends; in between it is the same for everybody."""
-        code, now = find_home_market(context.person, context.body), self._now()
+        code = find_home_market(context.person, context.body)
+        now = self._now()
         if code not in VENUES:
             return None
         begins, ends, session = self._sessions.get(code, (now, now, None))
@@ -142,7 +144,8 @@ class MarketContext:
         return session
 
     def _make_session(self, code: str, now: datetime, phase: str) -> MarketSession:
-        opening, local = self._calendar.opening(code, now), zone(self._calendar.zone(code))
+        opening = self._calendar.opening(code, now)
+        local = zone(self._calendar.zone(code))
         hours = opening.session
         return MarketSession(
             market=code,
@@ -167,7 +170,9 @@ class MarketContext:
         return context.provided.get("last_quote_request") is not None or self._may_have_own(context)
 
     async def _read_watchlist(self, context: Context) -> tuple[str, ...]:
-        return () if self._watchlists is None else (await self._watchlists.symbols(context.person))[:_MOST]
+        if self._watchlists is None:
+            return ()
+        return (await self._watchlists.symbols(context.person))[:_MOST]
 
     async def _own_symbols(self, context: Context) -> list[str]:
         """Held ones first: money is in them."""
@@ -176,8 +181,10 @@ class MarketContext:
 
     async def _symbols_in_question(self, context: Context) -> list[str]:
         """What was asked about last comes first: `why?` is about that."""
-        last = context.provided.get("last_quote_request")
-        return list(dict.fromkeys((*([last.symbol] if last else ()), *(await self._own_symbols(context)))))
+        symbols = await self._own_symbols(context)
+        if last := context.provided.get("last_quote_request"):
+            symbols.insert(0, last.symbol)
+        return list(dict.fromkeys(symbols))
 
     async def _read_rates(self, context: Context) -> tuple[RateInUse, ...]:
         market, data = self._open_market()
@@ -275,8 +282,9 @@ class LastQuotes:
         if session not in self._found:
             recent = reversed(context.transcript[-_LOOK_BACK:])
             facts = (fact for message in recent for result in message.tool_results for fact in reversed(result.facts))
-            price = next((fact for fact in facts if fact.field == "price"), None)
-            self._keep(session, None if price is None else LastQuoteRequest(symbol=price.subject, as_of=price.as_of))
+            prices = (fact for fact in facts if fact.field == "price")
+            requests = (LastQuoteRequest(symbol=fact.subject, as_of=fact.as_of) for fact in prices)
+            self._keep(session, next(requests, None))
         return self._found[session]
 
     def _keep(self, session: str, request: LastQuoteRequest | None) -> None:

@@ -27,8 +27,7 @@ _DESCRIPTION = (
 )
 
 SymbolName = Annotated[
-    str,
-    Meta(description="Symbol or name as the user wrote it: AAPL, 005930, 삼성전자.", min_length=1, max_length=80),
+    str, Meta(description="Symbol or name as the user wrote it: AAPL, 005930, 삼성전자.", min_length=1, max_length=80)
 ]
 ListedName = Annotated[str, Meta(min_length=1, max_length=80)]
 """The same in a list, which says what it is of."""

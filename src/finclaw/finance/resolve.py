@@ -36,6 +36,10 @@ class DelistedName(ToolError):
 class SeveralNames(ToolError):
     """One name was wanted and several were given. The candidates are the single names."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple((self.suggestion or "").splitlines()[1:])
+
 
 def resolve(market: Market, query: str) -> Instrument:
     """The one instrument that is meant. Raises AmbiguousName, UnknownName, DelistedName or SeveralNames."""
@@ -47,8 +51,9 @@ def resolve(market: Market, query: str) -> Instrument:
             return found
         case Ambiguous(candidates):
             shown = candidates[:_MOST_CANDIDATES]
-            more = f" or one of {len(candidates) - len(shown)} more" if len(candidates) > len(shown) else ""
-            listed = f"{_list_candidates(index, shown)}{more}"
+            listed = _list_candidates(index, shown)
+            if left := len(candidates) - len(shown):
+                listed = f"{listed} or one of {left} more"
             raise AmbiguousName(
                 f'"{_quote_query(query)}" may mean {listed}. Ask the user which one is meant.',
                 suggestion=_lines(query, (_candidate(index, each) for each in shown)),
@@ -58,8 +63,11 @@ def resolve(market: Market, query: str) -> Instrument:
 
 
 def _delisted_name(index: InstrumentIndex, query: str, gone: Instrument) -> ToolError:
-    later = [each for each in (index.get(gone.successor),) if each is not None]
-    advice = f" {_list_candidates(index, later)} took its place." if later else ""
+    later: list[Instrument] = []
+    advice = ""
+    if successor := index.get(gone.successor):
+        later = [successor]
+        advice = f" {_list_candidates(index, later)} took its place."
     return DelistedName(
         f'"{gone.title}" [{gone.symbol}] is no longer traded.{advice} Say so and give no price of it.',
         suggestion=_lines(query, (_candidate(index, each) for each in later)),
@@ -71,8 +79,9 @@ def _unknown_name(index: InstrumentIndex, query: str, near: tuple[Instrument, ..
     if len(names) > 1:
         message = f'"{_quote_query(query)}" are several: {", ".join(names)}. Call once for each.'
         return SeveralNames(message, suggestion=_lines(query, names))
-    likely = _list_candidates(index, near)
-    advice = f"Did you mean {likely}? Ask the user." if near else "Ask the user for its symbol or full name."
+    advice = "Ask the user for its symbol or full name."
+    if near:
+        advice = f"Did you mean {_list_candidates(index, near)}? Ask the user."
     message = f'No instrument is called "{_quote_query(query)}". {advice}'
     return UnknownName(message, suggestion=_lines(query, (_candidate(index, each) for each in near)))
 
@@ -126,26 +135,26 @@ async def find_instruments(
     try:
         return [resolve(market, await settle(words, speaker))]
     except SeveralNames as several:
-        names = (several.suggestion or "").splitlines()[1:]
-        return list(dict.fromkeys([resolve(market, await settle(each, speaker)) for each in names]))
+        return list(dict.fromkeys([resolve(market, await settle(each, speaker)) for each in several.names]))
 
 
 def ask_which(error: ToolError, name: str, language: Language, command_for: Callable[[str], str]) -> CommandReply:
     """The refusal of a name with what may be meant; `command_for` gives the line that asks for a candidate instead."""
     if not isinstance(error, AmbiguousName | UnknownName | DelistedName):
         return CommandReply(str(error))
-    buttons = tuple(
-        ActionButton(
-            label=f"{name_ko if language == 'ko' else name_en} ({symbol})"[:_LONGEST_LABEL],
-            command=command_for(symbol),
-        )
-        for symbol, name_en, name_ko in (line.split(" | ") for line in (error.suggestion or "").splitlines()[1:])
-    )
-    shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    buttons: list[ActionButton] = []
+    for line in (error.suggestion or "").splitlines()[1:]:
+        symbol, name_en, name_ko = line.split(" | ")
+        shown = {"en": name_en, "ko": name_ko}[language]
+        buttons.append(ActionButton(label=f"{shown} ({symbol})"[:_LONGEST_LABEL], command=command_for(symbol)))
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 1]}…"
     if isinstance(error, AmbiguousName):
-        return CommandReply(_AMBIGUOUS[language].format(shown), actions=buttons)
-    if isinstance(error, DelistedName):
-        more = _REPLACED[language] if buttons else ""
-        return CommandReply(" ".join(filter(None, (_DELISTED[language].format(shown), more))), actions=buttons)
-    more = _SIMILAR[language] if buttons else _SPELL_OUT[language]
-    return CommandReply(f"{_UNKNOWN[language].format(shown)} {more}", actions=buttons)
+        text = _AMBIGUOUS[language]
+    elif isinstance(error, UnknownName):
+        text = f"{_UNKNOWN[language]} {_SIMILAR[language] if buttons else _SPELL_OUT[language]}"
+    elif buttons:
+        text = f"{_DELISTED[language]} {_REPLACED[language]}"
+    else:
+        text = _DELISTED[language]
+    return CommandReply(text.format(name), actions=tuple(buttons))

@@ -114,15 +114,8 @@ CRYPTO = Venue(
     closes=time(0),
     weekends=True,
     aliases=(
-        "crypto currency",
-        "cryptocurrency",
-        "coin",
-        "coins",
-        "코인",
-        "코인 시장",
-        "암호화폐",
-        "가상자산",
-        "가상화폐",
+        *("crypto currency", "cryptocurrency", "coin", "coins"),
+        *("코인", "코인 시장", "암호화폐", "가상자산", "가상화폐"),
     ),
 )
 
@@ -145,16 +138,12 @@ _KRX: _Steps = (
 )
 """The exchange's table of January 2023."""
 
+_US_KINDS: tuple[Kind, ...] = ("stock", "etf", "index")
 _STEPS: dict[tuple[str, Kind], _Steps] = {
     ("KRX", "stock"): _KRX,
     ("KRX", "etf"): ((2_000, "1"), (0, "5")),
     ("KRX", "index"): ((0, "0.01"),),
-    ("NYSE", "stock"): ((0, "0.01"),),
-    ("NYSE", "etf"): ((0, "0.01"),),
-    ("NYSE", "index"): ((0, "0.01"),),
-    ("NASDAQ", "stock"): ((0, "0.01"),),
-    ("NASDAQ", "etf"): ((0, "0.01"),),
-    ("NASDAQ", "index"): ((0, "0.01"),),
+    **{(exchange, kind): ((0, "0.01"),) for exchange in ("NYSE", "NASDAQ") for kind in _US_KINDS},
     ("FX", "rate"): ((10, "0.0001"), (1_000, "0.01"), (0, "0.10")),
     ("CRYPTO", "coin"): ((10, "0.0001"), (0, "0.01")),
 }

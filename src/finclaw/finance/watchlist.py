@@ -5,7 +5,7 @@ What answers the command is loaded with the first one (`cold_cpu`).
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -19,7 +19,6 @@ from finclaw.finance.output import minute, plain_fact, price_fact, record
 from finclaw.finance.quote import ListedName, describe, facts_of, load_quotes, name_missing
 from finclaw.finance.resolve import Settle, resolve
 from finclaw.kernel.extension import Database, ExtensionApi, Transaction
-from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock, CommandArgument, CommandReply, CommandScope, Tool, ToolOutput, ToolScope
 from finclaw.kernel.record import Erasure
@@ -135,7 +134,9 @@ class Watchlists:
     def peek_symbols(self, person: Person) -> tuple[str, ...] | None:
         if self._is_empty is None:
             self._is_empty = not self._exists()
-        return () if self._is_empty else self._known.get(person.id)
+        if self._is_empty:
+            return ()
+        return self._known.get(person.id)
 
     async def symbols(self, person: Person) -> tuple[str, ...]:
         if person.id in self._known:
@@ -180,7 +181,7 @@ class Watchlists:
         def write(rows: Transaction) -> tuple[str, ...]:
             _adopt(rows, person)
             known = _list(rows, person.id)
-            gone = known if symbols is None else tuple(each for each in known if each in symbols)
+            gone = tuple(each for each in known if symbols is None or each in symbols)
             for each in gone:
                 rows.execute("DELETE FROM watched WHERE person = ? AND symbol = ?", (person.id, each))
             return gone
@@ -271,9 +272,9 @@ def watch_tools(desk: WatchDesk) -> tuple[Tool, ...]:
         person = person_of(desk, scope)
         if args.all == (args.symbols is not None):
             raise ToolError("Say which instruments to take off, or all of them. Ask the user.")
-        wanted = None if args.symbols is None else [resolve(desk.market, each).symbol for each in args.symbols]
-        gone = await desk.lists.remove(person, wanted)
-        absent = [each for each in wanted or () if each not in gone]
+        wanted = [resolve(desk.market, each).symbol for each in args.symbols or ()]
+        gone = await desk.lists.remove(person, None if args.all else wanted)
+        absent = [each for each in wanted if each not in gone]
         lines = [f"removed: {', '.join(gone) or 'none'}", *(f"was not there: {each}" for each in absent)]
         return ToolOutput("\n".join([*lines, f"on the watchlist: {len(await desk.lists.symbols(person))}"]))
 
@@ -336,19 +337,23 @@ def screen_tool(desk: WatchDesk) -> Tool:
         ranges, failed = await _load_ranges(desk.market, found, args)
         found = [quote for quote in found if _is_near(quote, args, ranges)]
         unread = [*name_missing(watched), *failed]
-        head = record(
-            {
-                "looked_at": watched.count,
-                "met": len(found),
-                "could_not_read": len(unread),
-                "unread": "; ".join(unread) or None,
-                "as_of": minute(desk.market.now()),
-            }
-        )
-        records = [_describe_found(each, ranges.get(each.instrument.symbol)) for each in found]
-        facts = [fact for each in found for fact in _facts_of(each, ranges.get(each.instrument.symbol))]
-        counts = _count_facts((watched.count, len(found), len(unread)), desk.market.now())
-        return ToolOutput("\n\n".join([head, *records]), (*counts, *facts))
+        now = desk.market.now()
+        counts = {"looked_at": watched.count, "met": len(found), "could_not_read": len(unread)}
+        records = [record({**counts, "unread": "; ".join(unread) or None, "as_of": minute(now)})]
+        facts = [
+            plain_fact("watchlist", field, Decimal(count), "instruments", now, "watchlist")
+            for field, count in counts.items()
+        ]
+        for each in found:
+            text = describe(each)
+            facts += facts_of(each)
+            if year := ranges.get(each.instrument.symbol):
+                text += f"\nhighest_close_52_weeks: {year.high}\nlowest_close_52_weeks: {year.low}"
+                at = each.as_of
+                facts.append(price_fact(each.instrument, "highest_close_52_weeks", year.high, at, year.source))
+                facts.append(price_fact(each.instrument, "lowest_close_52_weeks", year.low, at, year.source))
+            records.append(text)
+        return ToolOutput("\n\n".join(records), tuple(facts))
 
     return screen
 
@@ -358,7 +363,8 @@ def _exact(number: float) -> Decimal:
 
 
 def _meets(quote: Quote, args: ScreenArguments) -> bool:
-    change, price = quote.change_percent, quote.price
+    change = quote.change_percent
+    price = quote.price
     return (
         (args.change_above is None or change > _exact(args.change_above))
         and (args.change_below is None or change < _exact(args.change_below))
@@ -373,7 +379,9 @@ async def _load_ranges(
     """Of those that are left, a few at a time: a year of bars is a request for each."""
     if args.near_52_week_high is None and args.near_52_week_low is None:
         return {}, []
-    gate, ranges, failed = asyncio.Semaphore(_AT_ONCE), dict[str, YearRange](), list[str]()
+    gate = asyncio.Semaphore(_AT_ONCE)
+    ranges: dict[str, YearRange] = {}
+    failed: list[str] = []
 
     async def load(quote: Quote) -> None:
         symbol = quote.instrument.symbol
@@ -388,7 +396,8 @@ async def _load_ranges(
 
 
 async def load_year_range(market: Market, quote: Quote) -> YearRange:
-    symbol, now = quote.instrument.symbol, market.now()
+    symbol = quote.instrument.symbol
+    now = market.now()
     closes = await market.closes(symbol, (now - _YEAR).date())
     if not closes.prices or closes.prices[0][0] > now - _SHORTEST:
         raise ToolError(f"{symbol} has no prices of a whole year", suggestion="no prices of a whole year")
@@ -402,29 +411,8 @@ def _is_near(quote: Quote, args: ScreenArguments, ranges: dict[str, YearRange]) 
     year = ranges.get(quote.instrument.symbol)
     if year is None:
         return False
-    high, low = args.near_52_week_high, args.near_52_week_low
-    return (high is None or percent(year.high - quote.price, year.high) <= _exact(high)) and (
-        low is None or percent(quote.price - year.low, year.low) <= _exact(low)
-    )
-
-
-def _describe_found(quote: Quote, year: YearRange | None) -> str:
-    if year is None:
-        return describe(quote)
-    return f"{describe(quote)}\nhighest_close_52_weeks: {year.high}\nlowest_close_52_weeks: {year.low}"
-
-
-def _facts_of(quote: Quote, year: YearRange | None) -> tuple[Fact, ...]:
-    if year is None:
-        return facts_of(quote)
-    of, at = quote.instrument, quote.as_of
-    high = price_fact(of, "highest_close_52_weeks", year.high, at, year.source)
-    return (*facts_of(quote), high, price_fact(of, "lowest_close_52_weeks", year.low, at, year.source))
-
-
-def _count_facts(counts: tuple[int, int, int], now: datetime) -> tuple[Fact, ...]:
-    fields = ("looked_at", "met", "could_not_read")
-    return tuple(
-        plain_fact("watchlist", field, Decimal(count), "instruments", now, "watchlist")
-        for field, count in zip(fields, counts, strict=True)
+    from_high = percent(year.high - quote.price, year.high)
+    from_low = percent(quote.price - year.low, year.low)
+    return (args.near_52_week_high is None or from_high <= _exact(args.near_52_week_high)) and (
+        args.near_52_week_low is None or from_low <= _exact(args.near_52_week_low)
     )

@@ -52,29 +52,25 @@ _PERIOD_WORDS: Final[dict[str, ChartPeriod]] = {
     "12m": "1Y",
 }
 _STYLE_WORDS: Final[dict[str, ChartStyle]] = {
-    "line": "line",
-    "선": "line",
-    "라인": "line",
-    "candle": "candle",
-    "candles": "candle",
-    "캔들": "candle",
-    "봉": "candle",
+    **dict.fromkeys(("line", "선", "라인"), "line"),
+    **dict.fromkeys(("candle", "candles", "캔들", "봉"), "candle"),
 }
 
 
 def read_request(args: Sequence[str]) -> ChartRequest:
     """Period and style stand behind the name, in any order; what is neither is part of the name."""
-    words, period, style = list(args), ChartRequest("").period, ChartRequest("").style
+    words = list(args)
+    wanted = ChartRequest("")
     while len(words) > 1:
         last = words[-1].casefold()
         if last in _PERIOD_WORDS:
-            period = _PERIOD_WORDS[last]
+            wanted = wanted._replace(period=_PERIOD_WORDS[last])
         elif last in _STYLE_WORDS:
-            style = _STYLE_WORDS[last]
+            wanted = wanted._replace(style=_STYLE_WORDS[last])
         else:
             break
         words.pop()
-    return ChartRequest(" ".join(words), period, style)
+    return wanted._replace(words=" ".join(words))
 
 
 class ChartAnswers:

@@ -117,12 +117,7 @@ def first_day(period: ChartPeriod, today: date) -> date:
 
 
 async def load_chart(
-    data: MarketData,
-    instrument: Instrument,
-    period: ChartPeriod,
-    style: ChartStyle,
-    colors: ChartColors,
-    now: datetime,
+    data: MarketData, instrument: Instrument, period: ChartPeriod, style: ChartStyle, colors: ChartColors, now: datetime
 ) -> Chart:
     venue = VENUES[instrument.exchange]
     today = now.astimezone(venue.tz).date()

@@ -33,16 +33,8 @@ _INK = "#222222"
 _PALE = "#777777"
 _GRID = "#e3e3e3"
 _KOREAN_FONTS: Final = (
-    "Noto Sans KR",
-    "Noto Sans CJK KR",
-    "Noto Sans CJK JP",
-    "NanumGothic",
-    "Nanum Gothic",
-    "NanumBarunGothic",
-    "Malgun Gothic",
-    "Apple SD Gothic Neo",
-    "AppleGothic",
-    "UnDotum",
+    *("Noto Sans KR", "Noto Sans CJK KR", "Noto Sans CJK JP", "NanumGothic", "Nanum Gothic", "NanumBarunGothic"),
+    *("Malgun Gothic", "Apple SD Gothic Neo", "AppleGothic", "UnDotum"),
 )
 _LATIN_FONT: Final = "DejaVu Sans"
 """It comes with matplotlib, and has the triangles."""
@@ -108,7 +100,7 @@ def build_figure(chart: Chart, language: Language, font: str | None) -> "Figure"
         _draw_candles(prices, chart)
     else:
         _draw_line(prices, chart)
-    _mark_base(prices, chart)
+    prices.axhline(float(chart.base), color=_PALE, linewidth=0.9, linestyle=(0, (4, 3)))
     _mark_extremes(prices, chart, extremes_of(chart, language), fonts)
     for axes in figure.axes:
         _style_axes(axes, ticks=6 if axes is prices else 2)
@@ -158,10 +150,6 @@ def _draw_candles(axes: Any, chart: Chart) -> None:
 
 def _width(chart: Chart) -> float:
     return 0.64 if len(chart.bars) > 12 else 0.3
-
-
-def _mark_base(axes: Any, chart: Chart) -> None:
-    axes.axhline(float(chart.base), color=_PALE, linewidth=0.9, linestyle=(0, (4, 3)))
 
 
 def _mark_extremes(axes: Any, chart: Chart, labels: tuple[str, str], fonts: Sequence[str]) -> None:

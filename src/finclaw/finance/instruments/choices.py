@@ -57,8 +57,7 @@ class NameChoices:
     async def find(self, person: str, keys: Sequence[str]) -> str | None:
         marks = ", ".join("?" * len(keys))
         rows = await self._database.execute(
-            f"SELECT name, symbol FROM choices WHERE person = ? AND name IN ({marks})",
-            *(person, *keys),
+            f"SELECT name, symbol FROM choices WHERE person = ? AND name IN ({marks})", *(person, *keys)
         )
         chosen = {str(name): str(symbol) for name, symbol in rows}
         return next((chosen[key] for key in keys if key in chosen), None)

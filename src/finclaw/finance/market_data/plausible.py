@@ -71,7 +71,8 @@ class PriceReading(Struct, frozen=True, kw_only=True):
 
 def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> None:
     """Raises DataImplausible or DataStale, or DataMalformed where a price has nothing to be compared with."""
-    instrument, source = reading.instrument, reading.source
+    instrument = reading.instrument
+    source = reading.source
     name = f"{source}'s price of {instrument.symbol}"
     if not reading.price.is_finite() or reading.price <= 0:
         raise DataImplausible(f"{name} is {reading.price}, which is no price", source=source)
@@ -88,8 +89,8 @@ def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> N
         )
     if not 0 <= reading.delay <= _LONGEST_DELAY or not 0 <= reading.volume < _MOST_VOLUME:
         raise DataMalformed(f"{name} came with a delay or a volume that cannot be right", source=source)
-    least, most = _RATES.get(instrument.symbol, (0, None)) if instrument.kind == "rate" else (0, None)
-    if reading.price < least or (most is not None and reading.price > most):
+    least, most = _RATES.get(instrument.symbol, (0, reading.price))
+    if instrument.kind == "rate" and not least <= reading.price <= most:
         raise DataImplausible(f"{name}, {reading.price}, is not one of one unit", source=source)
     _check_time(reading, calendar, now)
 
@@ -122,7 +123,8 @@ def accept_reading(
     reading: PriceReading, calendar: Calendar, now: datetime, *, is_confirmed: bool = True, failed: tuple[str, ...] = ()
 ) -> Quote:
     instrument = reading.instrument
-    session, opening = _session_of(reading, calendar, now), calendar.opening(instrument.exchange, now)
+    session = _session_of(reading, calendar, now)
+    opening = calendar.opening(instrument.exchange, now)
     phase: Phase = "regular"
     if instrument.kind == "coin":
         phase = "continuous"
@@ -199,16 +201,18 @@ def check_series(series: BarSeries, span: BarRange, last_price: Decimal | None, 
     latest = bars[-1]
     if last_price is not None and now - latest.ends < _RECENT and abs(latest.close / last_price - 1) > _SAME_UNIT:
         raise DataImplausible(f"{source}'s bars of {symbol} are far from its last price", source=source)
-    return replace(series, bars=tuple(_pad_bar(each, series.instrument) for each in bars))
-
-
-def _pad_bar(bar: Bar, instrument: Instrument) -> Bar:
-    opened, high, low, close = (pad_price(each, instrument) for each in (bar.open, bar.high, bar.low, bar.close))
-    return replace(bar, open=opened, high=high, low=low, close=close)
+    padded: list[Bar] = []
+    for bar in bars:
+        opened, high, low, close = (
+            pad_price(each, series.instrument) for each in (bar.open, bar.high, bar.low, bar.close)
+        )
+        padded.append(replace(bar, open=opened, high=high, low=low, close=close))
+    return replace(series, bars=tuple(padded))
 
 
 def _check_time(reading: PriceReading, calendar: Calendar, now: datetime) -> None:
-    symbol, source = reading.instrument.symbol, reading.source
+    symbol = reading.instrument.symbol
+    source = reading.source
     if reading.fixing is not None:
         # One source dates what it publishes in the evening with the next day.
         if reading.fixing > (now + timedelta(days=1)).date():
@@ -253,13 +257,8 @@ def _last_two(calendar: Calendar, instrument: Instrument, now: datetime) -> Iter
 
 def _is_believable(extended: ExtendedPrice, quote: Quote, session: Session, now: datetime) -> bool:
     """Funds are not traded after hours in Korea; elsewhere the same limits hold as for the regular price."""
-    if (quote.instrument.exchange, quote.instrument.kind) not in (
-        ("KRX", "stock"),
-        ("NYSE", "stock"),
-        ("NASDAQ", "stock"),
-        ("NYSE", "etf"),
-        ("NASDAQ", "etf"),
-    ):
+    traded = {"KRX": ("stock",), "NYSE": ("stock", "etf"), "NASDAQ": ("stock", "etf")}
+    if quote.instrument.kind not in traded.get(quote.instrument.exchange, ()):
         return False
     is_price = extended.price.is_finite() and extended.price > 0
     is_timely = session.closes <= extended.as_of <= now + _AHEAD

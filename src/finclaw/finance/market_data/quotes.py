@@ -5,7 +5,7 @@ source that has changed its unit looks right by itself. Then the next source of 
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -54,10 +54,6 @@ class _Search(Struct):
     is_disputed: bool = False
     """Two sources differ, or the only word is one that cannot be right: nobody else is asked."""
 
-    @property
-    def failed(self) -> tuple[str, ...]:
-        return name_failures(self.causes)
-
 
 class QuoteReader:
     """Reads quotes of many instruments at once, with as few requests as the sources allow."""
@@ -83,9 +79,14 @@ class QuoteReader:
         return answers
 
     def _answer(self, search: _Search) -> Quote | DataError:
-        reading, calendar, now = search.reading, self._access.calendar, self._access.clock.now()
-        if reading is not None:
-            return accept_reading(reading, calendar, now, is_confirmed=search.is_confirmed, failed=search.failed)
+        if search.reading is not None:
+            return accept_reading(
+                search.reading,
+                self._access.calendar,
+                self._access.clock.now(),
+                is_confirmed=search.is_confirmed,
+                failed=name_failures(search.causes),
+            )
         symbol = search.instrument.symbol
         if not search.causes:
             return DataUnsupported(f"No source that is switched on has a price of {symbol}. Say so and give no figure.")
@@ -104,15 +105,16 @@ class QuoteReader:
         answers = await self._readings(source, [each.instrument for each in searches], purpose)
         for each in searches:
             answer = answers[each.instrument.symbol]
-            if isinstance(answer, DataError):
-                each.causes.append(answer)
-            else:
+            if isinstance(answer, PriceReading):
                 each.reading = answer
+            else:
+                each.causes.append(answer)
 
     async def _readings(
         self, source: DataSource, instruments: Sequence[Instrument], purpose: Purpose
     ) -> Mapping[str, PriceReading | DataError]:
-        batches = list(_cut(instruments, source.info.batch))
+        size = source.info.batch
+        batches = [instruments[start : start + size] for start in range(0, len(instruments), size)]
         answers = await asyncio.gather(*(self._read_batch(source, batch, purpose) for batch in batches))
         return {symbol: answer for each in answers for symbol, answer in each.items()}
 
@@ -215,9 +217,10 @@ def _refuse(
     search: _Search, why: str, other: PriceReading | DataError | None = None, *, is_final: bool = False
 ) -> None:
     """Take the reading away. Where that is final, nobody else is asked: no source can be believed."""
-    reading, search.reading = search.reading, None
+    reading = search.reading
     if reading is None:
         return
+    search.reading = None
     text = f"{reading.source} {why} ({reading.instrument.symbol})"
     search.causes.append(DataImplausible(text, source=reading.source))
     search.is_disputed = is_final
@@ -225,11 +228,6 @@ def _refuse(
         search.causes.append(DataImplausible(text, source=other.source))
     elif other is not None:
         search.causes.append(other)
-
-
-def _cut(instruments: Sequence[Instrument], size: int) -> Iterator[Sequence[Instrument]]:
-    for start in range(0, len(instruments), size):
-        yield instruments[start : start + size]
 
 
 LAST_PRICE_TABLE: Final = """
@@ -256,13 +254,14 @@ class LastPrices:
     def find(self, symbol: str) -> Decimal | None:
         if self._prices and symbol in self._prices:
             return self._prices[symbol][0]
-        written = self._written.get(symbol)
-        return written[0] if written else None
+        if symbol in self._written:
+            return self._written[symbol][0]
+        return None
 
     async def remember(self, prices: Mapping[str, tuple[Decimal, datetime]]) -> None:
-        kept = self._prices if self._prices is not None else {}
-        kept.update(prices)
-        self._prices = kept
+        if self._prices is None:
+            self._prices = {}
+        self._prices.update(prices)
         fresh = {symbol: each for symbol, each in prices.items() if self._is_news(symbol, *each)}
         if not fresh:
             return

@@ -38,10 +38,7 @@ _ALL: Final = (
         name="Naver",
         standing="unofficial",
         terms="no licence for re-use is published: for personal display, at a low rate, with the source named",
-        urls={
-            "polling": "https://polling.finance.naver.com",
-            "api": "https://api.stock.naver.com",
-        },
+        urls={"polling": "https://polling.finance.naver.com", "api": "https://api.stock.naver.com"},
         per_minute=60,
         batch=50,
         rest=300,

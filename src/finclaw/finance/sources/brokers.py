@@ -140,7 +140,11 @@ class Kis(TokenSource):
             answer = await self._ask(client, _KisDaysAnswer, _DAYS, query)
             _check(client, answer.rt_cd, answer.msg_cd)
             rows = [each for each in answer.output2 if each.stck_bsop_date]
-            bars |= {bar.day: bar for row in rows for bar in _read_kis_bars(client, instrument, row)}
+            for row in rows:
+                prices = read_prices((row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr))
+                day = read_day(row.stck_bsop_date)
+                read = make_day_bars(client, instrument, day, prices, read_volume(row.acml_vol))
+                bars |= {bar.day: bar for bar in read}
             oldest = min(bars, default=span.first)
             if len(rows) < _MOST_ROWS or oldest <= span.first or oldest > last:
                 break
@@ -181,11 +185,6 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
         volume=read_volume(found.acml_vol),
         venue="KRX",
     )
-
-
-def _read_kis_bars(client: SourceClient, instrument: Instrument, row: _KisDay) -> Sequence[Bar]:
-    prices = read_prices((row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr))
-    return make_day_bars(client, instrument, read_day(row.stck_bsop_date), prices, read_volume(row.acml_vol))
 
 
 def _check(client: SourceClient, result: str, code: str) -> None:
@@ -348,15 +347,12 @@ def _read_toss_price(
     )
     if today is None:
         return reading
-    low, high = _widen(today, last)
+    low = today.low
+    high = today.high
+    if low * (1 - _NEWER) <= last <= high * (1 + _NEWER):  # a trade may be newer than the bar
+        low = min(low, last)
+        high = max(high, last)
     return replace(reading, low=low, high=high, volume=today.volume)
-
-
-def _widen(bar: Bar, price: Decimal) -> tuple[Decimal, Decimal]:
-    """The day's range. A trade may be newer than the bar and a little outside of it."""
-    if bar.low * (1 - _NEWER) <= price <= bar.high * (1 + _NEWER):
-        return min(bar.low, price), max(bar.high, price)
-    return bar.low, bar.high
 
 
 def _read_toss_bars(client: SourceClient, instrument: Instrument, row: _TossCandle) -> Sequence[Bar]:

@@ -225,14 +225,11 @@ class Coinbase(_CoinSource):
         }
         path = f"products/{self.symbol_of(instrument)}/candles"
         candles = await client.get(list[_CoinbaseCandle], path, query)
-        bars = [_read_coinbase_candle(client, each, step) for each in candles]
+        bars: list[Bar] = []
+        for stamp, low, high, opened, close, volume in candles:
+            prices = read_prices((opened, high, low, close))
+            bars.append(make_coin_bar(client, read_epoch(stamp), step, prices, read_volume(volume)))
         return [each for each in bars if first <= each.day <= last]
-
-
-def _read_coinbase_candle(client: SourceClient, candle: _CoinbaseCandle, step: timedelta) -> Bar:
-    stamp, low, high, opened, close, volume = candle
-    prices = read_prices((opened, high, low, close))
-    return make_coin_bar(client, read_epoch(stamp), step, prices, read_volume(volume))
 
 
 # ── Kraken ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -296,17 +293,17 @@ class Kraken(_CoinSource):
         minutes = span.minutes or 1_440
         # What began at `since` itself is left out.
         since = datetime.combine(span.first, time(0), UTC) - timedelta(minutes=1)
-        query = {
-            "pair": self.symbol_of(instrument),
-            "interval": str(minutes),
-            "since": str(int(since.timestamp())),
-        }
+        query = {"pair": self.symbol_of(instrument), "interval": str(minutes), "since": str(int(since.timestamp()))}
         answer = await client.get(_KrakenCandles, "OHLC", query)
         _check_errors(client, answer.error)
         rows = [each for each in answer.result.values() if isinstance(each, list)]
         if len(rows) != 1:
             raise DataMalformed(f"gave {len(rows)} series for one")
-        return [_read_kraken_candle(client, each, timedelta(minutes=minutes)) for each in rows[0]]
+        step = timedelta(minutes=minutes)
+        return [
+            make_coin_bar(client, read_epoch(stamp), step, read_prices(prices), read_volume(volume))
+            for stamp, *prices, _, volume, _ in rows[0]
+        ]
 
 
 def _check_errors(client: SourceClient, errors: list[str]) -> None:
@@ -316,8 +313,3 @@ def _check_errors(client: SourceClient, errors: list[str]) -> None:
     if any("limit" in each.lower() or "too many" in each.lower() for each in errors):
         raise DataRateLimited(text, retry_at=client.now() + timedelta(seconds=client.info.rest))
     raise DataUnsupported(text)
-
-
-def _read_kraken_candle(client: SourceClient, candle: _KrakenCandle, step: timedelta) -> Bar:
-    stamp, *prices, _, volume, _ = candle
-    return make_coin_bar(client, read_epoch(stamp), step, read_prices(prices), read_volume(volume))
