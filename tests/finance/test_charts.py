@@ -49,8 +49,8 @@ async def test_a_period_ends_today_and_its_change_begins_before_it(period: Chart
     assert first_day(period, TUESDAY.date()) == date.fromisoformat(first)
     chart = await load("005930", period)
     assert chart.bars[0].day >= date.fromisoformat(first)
-    assert chart.base_at < chart.bars[0].starts
-    assert (chart.bars[-1].day, chart.as_of) == (TUESDAY.date(), TUESDAY), "not the close that is yet to come"
+    assert chart.move.starts < chart.bars[0].starts
+    assert (chart.bars[-1].day, chart.move.ends) == (TUESDAY.date(), TUESDAY), "not the close that is yet to come"
     facts = {fact.field: fact for fact in chart.facts()}
     assert facts["end"].value - facts["start"].value == facts["period_change"].value
     assert facts["high"].value == max(bar.high for bar in chart.bars)
@@ -61,7 +61,7 @@ async def test_one_day_is_counted_from_the_close_before_it() -> None:
     chart = await load("005930", "1D")
     days = await load("005930", "5D")
     assert {bar.day for bar in chart.bars} == {TUESDAY.date()}
-    assert (chart.base, chart.end) == (days.bars[-2].close, days.bars[-1].close)
+    assert (chart.base, chart.move.end) == (days.bars[-2].close, days.bars[-1].close)
     assert len(days.bars) == 5
     weekend = await load("005930", "1D", now=datetime(2026, 11, 15, 5, 0, tzinfo=UTC))
     assert {bar.day for bar in weekend.bars} == {date(2026, 11, 13)}
@@ -130,7 +130,7 @@ async def test_source_time_and_move_stand_in_the_picture() -> None:
         assert words_in_it in written
     assert f"최고 {chart.highest.high:,}" in written
     assert "11-17" in written.splitlines(), "the last day"
-    real = replace(chart, source="Naver", stale=True)
+    real = replace(chart, move=replace(chart.move, source="Naver"), stale=True)
     written = texts(draw.build_figure(real, "en", font=None))
     assert "DEMO" not in written
     assert "Source: Naver · as of 2026-11-17 14:00 KST · adjusted for splits · not up to date" in written

@@ -17,23 +17,9 @@ from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
-Period = Literal[
-    "day",
-    "yesterday",
-    "week",
-    "month",
-    "quarter",
-    "year",
-    "this_week",
-    "last_week",
-    "this_month",
-    "last_month",
-    "this_quarter",
-    "last_quarter",
-    "year_to_date",
-    "last_year",
-]
-
+_Rolling = Literal["day", "yesterday", "week", "month", "quarter", "year"]
+_OfCalendar = Literal["this_week", "last_week", "this_month", "last_month", "this_quarter", "last_quarter"]
+Period = Literal[_Rolling, _OfCalendar, "year_to_date", "last_year"]
 ChartPeriod = Literal["1D", "5D", "1M", "3M", "6M", "1Y", "5Y", "YTD"]
 """Periods as charts name them; each ends now."""
 

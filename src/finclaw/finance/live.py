@@ -6,8 +6,8 @@ another unit or another instrument, unless the market has truly gone there since
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 from decimal import Decimal
 from itertools import groupby
 from typing import Final, Literal
@@ -32,7 +32,6 @@ from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_access import SourceAccess
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.redaction import hide_known_secrets
 
 CanaryKind = Literal["quote", "bars", "fixing", "news", "filings", "earnings"]
 
@@ -298,37 +297,3 @@ def _judge_error(source: str, question: str, error: DataError, took: int) -> Pro
     return ProbeResult(
         source=source, question=question, verdict=verdict, figures=str(error), advice=advice, milliseconds=took
     )
-
-
-def write_report(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str] = ()) -> str:
-    """`elsewhere`: sources that were asked at addresses of the operator's own, which proves nothing of the vendor."""
-    return "\n".join(_lines(results, asked_at, elsewhere)) + "\n"
-
-
-def _lines(results: Sequence[ProbeResult], asked_at: datetime, elsewhere: Collection[str]) -> Iterator[str]:
-    asked = [each for each in results if each.verdict != "not asked"]
-    right = sum(each.verdict == "right" for each in asked)
-    yield "# Live report"
-    yield ""
-    yield f"`make live` asked the sources on {asked_at:%Y-%m-%d} at {asked_at:%H:%M} UTC."
-    yield f"{right} of {len(asked)} answers were right: they passed the checks of every price, and were in the range"
-    yield f"known on {KNOWN_ON}."
-    yield ""
-    yield "| source | standing | canary | verdict | figures | time |"
-    yield "|---|---|---|---|---|--:|"
-    for each in results:
-        info = SOURCES[each.source]
-        time = f"{each.milliseconds} ms"
-        if each.verdict == "not asked":
-            time = "–"
-        verdict = f"**{each.verdict}**"
-        if each.source in elsewhere:
-            verdict += " at another address"
-        figures = _cell("; ".join(filter(None, (each.figures, each.advice))))
-        cells = (f"`{each.source}`", info.standing, each.question or "–", verdict, figures, time)
-        yield f"| {' | '.join(cells)} |"
-
-
-def _cell(text: str) -> str:
-    """On one line, and without the sign that ends a cell: an error quotes what a stranger answered."""
-    return " ".join(hide_known_secrets(text).replace("|", "/").replace("<", "‹").split())[:300]

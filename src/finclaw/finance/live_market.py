@@ -20,11 +20,10 @@ from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.brokers import Kis, Toss
 from finclaw.finance.sources.coins import Bithumb, Coinbase, Kraken, Upbit
 from finclaw.finance.sources.ecb import EuropeanCentralBank, Frankfurter
+from finclaw.finance.sources.feeds import CentralBanks, GoogleNews
 from finclaw.finance.sources.filings import DartFeed, Edgar, OpenDart
-from finclaw.finance.sources.headlines import CentralBanks, GoogleNews
-from finclaw.finance.sources.nasdaq import NasdaqCalendar
 from finclaw.finance.sources.naver import Naver
-from finclaw.finance.sources.us_stocks import Alpaca, Finnhub
+from finclaw.finance.sources.us_stocks import Alpaca, Finnhub, NasdaqCalendar
 from finclaw.finance.sources.yahoo import Yahoo
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Calendar

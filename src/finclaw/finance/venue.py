@@ -61,19 +61,8 @@ KRX = Venue(
     holidays="KRX",
     aliases=(
         *("Korea", "Korean", "Korean market", "Korean stock market", "Seoul", "South Korea", "KOSPI market"),
-        *(
-            "한국",
-            "한국장",
-            "한국 시장",
-            "한국 증시",
-            "국장",
-            "국내",
-            "국내장",
-            "국내 증시",
-            "서울",
-            "코스피",
-            "코스닥",
-        ),
+        *("한국", "한국장", "한국 시장", "한국 증시", "국장", "국내", "국내장", "국내 증시", "서울"),
+        *("코스피", "코스닥"),
     ),
 )
 NYSE = Venue(

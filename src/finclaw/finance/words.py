@@ -47,6 +47,7 @@ _PHASES: Final[dict[Phase, dict[Language, str]]] = {
     "after": {"en": "after-market", "ko": "애프터마켓"},
     "continuous": {"en": "trades around the clock", "ko": "24시간 거래"},
 }
+_CURRENCY_DISPLAYS: Final[dict[Language, CurrencyDisplay]] = {"en": "symbol", "ko": "name"}
 _AROUND_THE_CLOCK: Final = ("coin", "rate")
 _VENUES_KO: Final = {"NXT": "넥스트레이드"}
 _TEXTS: Final[dict[str, dict[Language, str]]] = {
@@ -117,7 +118,13 @@ def _quote_lines(quote: Quote, home: tzinfo | None, language: Language) -> Itera
     instrument = quote.instrument
     price = write_price(instrument, quote.price, language)
     yield f"**{title_of(instrument, language)}** {price}  {write_move(quote, language)}"
-    yield " · ".join(_figures(quote, language))
+    before = write_price(instrument, quote.previous_close, language)
+    figures = [_text("previous close", language, before)]
+    if quote.day_basis:
+        figures = [_text("base price", language, before, quote.day_basis)]
+    if quote.volume and instrument.kind != "index":  # an index counts no pieces, and every source its own thing
+        figures.append(_text("volume", language, quote.volume))
+    yield " · ".join(figures)
     yield " · ".join((*_where(quote, language), *_provenance(quote, home, language)))
     if quote.extended is not None:
         yield _describe_extended(quote, quote.extended, home, language)
@@ -125,16 +132,6 @@ def _quote_lines(quote: Quote, home: tzinfo | None, language: Language) -> Itera
         yield _text("stale", language)
     elif quote.failed:
         yield _text("asked before", language, write_failures(quote.failed, language))
-
-
-def _figures(quote: Quote, language: Language) -> Iterator[str]:
-    before = write_price(quote.instrument, quote.previous_close, language)
-    if quote.day_basis:
-        yield _text("base price", language, before, quote.day_basis)
-    else:
-        yield _text("previous close", language, before)
-    if quote.volume and quote.instrument.kind != "index":  # an index counts no pieces, and every source its own thing
-        yield _text("volume", language, quote.volume)
 
 
 def _line(quote: Quote, home: tzinfo | None, language: Language, *, has_source: bool) -> str:
@@ -201,9 +198,9 @@ def name_venue(code: str, language: Language) -> str:
 def write_money(value: Decimal, currency: str, language: Language) -> str:
     """With the digits that the value has: those of a price are its market's, and none is added or taken away."""
     digits = max(0, -cast("int", value.as_tuple().exponent))
-    displays: Mapping[Language, CurrencyDisplay] = {"en": "symbol", "ko": "name"}
+    display = _CURRENCY_DISPLAYS[language]
     return format_financial_number(
-        value, language, currency, min_digits=digits, max_digits=digits, currency_display=displays[language]
+        value, language, currency, min_digits=digits, max_digits=digits, currency_display=display
     )
 
 
@@ -405,7 +402,9 @@ def describe_close(instrument: Instrument, close: Fact, home: tzinfo | None, lan
 
 def describe_conversion(facts: Sequence[Fact], home: tzinfo | None, language: Language) -> str:
     """An amount in another currency, with the rates that were used; by the facts of the conversion."""
-    amount, result = (next(fact for fact in facts if fact.field == field) for field in ("amount", "result"))
+    by_field = {fact.field: fact for fact in facts}
+    amount = by_field["amount"]
+    result = by_field["result"]
     given = write_money(amount.value.normalize() + 0, amount.currency or "", language)
     value = write_money(result.value, result.currency or "", language)
     at = write_moment(result.as_of, _reader_zone(home, language))
@@ -509,24 +508,22 @@ def describe_news(
 ) -> str:
     """Title, publisher, time and link of each, to the letter and without markup. Of the whole market only central
     banks publish for everybody."""
-    is_demo = any(each.source == DEMO_SOURCE for each in items)
     where = _reader_zone(home, language)
     heading = _NEWS["banks"][language]
     none = _NEWS["none"][language]
-    if is_demo:
+    origin = _NEWS["real"][language]
+    if any(each.source == DEMO_SOURCE for each in items):
         heading = _NEWS["market"][language]
+        origin = _NEWS["demo"][language]
     if instrument is not None:
         where = zone_for(instrument, home, language)
         heading = _NEWS["about"][language].format(title_of(instrument, language))
         none = _NEWS["none about"][language].format(title_of(instrument, language))
     if not items:
         return none
-    blocks = [_describe_item(each, where, language) for each in items]
+    blocks = [heading]
+    for each in items:
+        published = (write_source(each.publisher, language), write_moment(each.published_at, where))
+        blocks.append(f"{each.title}\n{' · '.join(filter(None, published))}\n{each.url}")
     source = _name_source(", ".join(dict.fromkeys(each.source for each in items)), language)
-    origin = _NEWS["demo" if is_demo else "real"][language]
-    return "\n\n".join([heading, *blocks, f"{source}. {origin}"])
-
-
-def _describe_item(item: NewsItem, where: tzinfo, language: Language) -> str:
-    published = (write_source(item.publisher, language), write_moment(item.published_at, where))
-    return f"{item.title}\n{' · '.join(filter(None, published))}\n{item.url}"
+    return "\n\n".join([*blocks, f"{source}. {origin}"])

@@ -1,5 +1,6 @@
 """Canaries: right sources are called right, and what is wrong, down or refused says what to do."""
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixt
 
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.live import CANARIES, KNOWN_ON, LiveProbe, ProbeResult, write_report
+from finclaw.finance.live import CANARIES, KNOWN_ON, LiveProbe, ProbeResult
 from finclaw.finance.live_market import MIGRATIONS, open_probe
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.storage.sqlite.extension import ExtensionDatabase
@@ -97,7 +98,12 @@ async def test_the_report_has_a_row_for_each_answer_with_its_verdict(tmp_path: P
     vendors = Vendors()
     vendors.faults["kraken"] = FAULTS["500"]
     results = await open_bench(tmp_path, vendors).ask_all(("naver", "kraken"))
-    report = write_report(results, NOW)
+    found = importlib.util.spec_from_file_location("finclaw_live_report", ROOT / "scripts" / "live_report.py")
+    assert found is not None
+    assert found.loader is not None
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    report: str = script.write_report(results, NOW)
     assert "on 2026-11-16 at 05:00 UTC" in report
     assert f"known on {KNOWN_ON}" in report
     rows = [line for line in report.splitlines() if line.startswith("| `")]

@@ -45,17 +45,14 @@ MOST_CANDLES: Final = 270
 
 
 class Chart(Struct, frozen=True, kw_only=True):
-    """Bars over a period, oldest first. `base` is the last close before them, from which the change is counted."""
+    """Bars over a period, oldest first. `move` is counted from the last close before them."""
 
     instrument: Instrument
     period: ChartPeriod
     style: ChartStyle
     colors: ChartColors
     bars: tuple[Bar, ...]
-    base: Decimal
-    base_at: datetime
-    as_of: datetime
-    source: str
+    move: PriceChange
     adjustment: Adjustment
     stale: bool = False
     is_short: bool = False
@@ -66,19 +63,12 @@ class Chart(Struct, frozen=True, kw_only=True):
         return self.source == DEMO_SOURCE
 
     @property
-    def end(self) -> Decimal:
-        return self.bars[-1].close
+    def base(self) -> Decimal:
+        return self.move.start
 
     @property
-    def move(self) -> PriceChange:
-        return PriceChange(
-            instrument=self.instrument,
-            starts=self.base_at,
-            start=self.base,
-            ends=self.as_of,
-            end=self.end,
-            source=self.source,
-        )
+    def source(self) -> str:
+        return self.move.source
 
     @property
     def highest(self) -> Bar:
@@ -89,13 +79,9 @@ class Chart(Struct, frozen=True, kw_only=True):
         return min(self.bars, key=lambda bar: bar.low)
 
     def facts(self) -> tuple[Fact, ...]:
-        of = self.instrument
-        source = self.source
-        return (
-            *self.move.change_facts(),
-            price_fact(of, "high", self.highest.high, self.highest.ends, source),
-            price_fact(of, "low", self.lowest.low, self.lowest.ends, source),
-        )
+        high = price_fact(self.instrument, "high", self.highest.high, self.highest.ends, self.source)
+        low = price_fact(self.instrument, "low", self.lowest.low, self.lowest.ends, self.source)
+        return (*self.move.change_facts(), high, low)
 
     def point_facts(self, most: int) -> tuple[Fact, ...]:
         """The closes of up to so many bars: the chart for where no picture is shown."""
@@ -150,10 +136,14 @@ async def load_chart(
         style=style,
         colors=colors or default_colors(instrument),
         bars=shown,
-        base=base,
-        base_at=base_at,
-        as_of=min(bars[-1].ends, now),
-        source=series.source,
+        move=PriceChange(
+            instrument=instrument,
+            starts=base_at,
+            start=base,
+            ends=min(bars[-1].ends, now),
+            end=bars[-1].close,
+            source=series.source,
+        ),
         adjustment=series.adjustment,
         stale=series.stale,
         is_short=not before and bars[0].day - first > _BREAK,
@@ -212,8 +202,8 @@ def period_of(chart: Chart, language: Language) -> str:
 
 def headline_of(chart: Chart, language: Language) -> str:
     move = write_percent_move(chart.move.change_percent, language)
-    since = _LABELS["since"][language].format(move=move, day=session_day(chart.instrument, chart.base_at))
-    return f"{write_price(chart.instrument, chart.end, language)}   {since}"
+    since = _LABELS["since"][language].format(move=move, day=session_day(chart.instrument, chart.move.starts))
+    return f"{write_price(chart.instrument, chart.move.end, language)}   {since}"
 
 
 def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
@@ -255,7 +245,7 @@ def alt_text_of(chart: Chart, language: Language) -> str:
         first=chart.bars[0].day,
         last=chart.bars[-1].day,
         start=write_price(chart.instrument, chart.base, language),
-        end=write_price(chart.instrument, chart.end, language),
+        end=write_price(chart.instrument, chart.move.end, language),
         move=write_percent_move(chart.move.change_percent, language),
         high=high,
         low=low.lower(),
@@ -269,7 +259,8 @@ SPARKLINE_WIDTH: Final = 24
 def sparkline(closes: Sequence[Decimal], width: int = SPARKLINE_WIDTH) -> str:
     """The shape of a price in one line of characters, for where no picture can be shown."""
     shown = thin_out(closes, width)
-    low, high = min(shown), max(shown)
+    low = min(shown)
+    high = max(shown)
     if low == high:
         return _LEVELS[3] * len(shown)
     return "".join(_LEVELS[min(7, int((each - low) * 8 / (high - low)))] for each in shown)

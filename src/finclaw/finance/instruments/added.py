@@ -69,7 +69,12 @@ class AddedInstruments:
 
     def _read_refreshed(self) -> str:
         """Without rows of earlier releases, which took any text as a name."""
-        return "\n".join(line for line in _read_text(self.refreshed).splitlines() if _has_plain_names(line))
+        plain: list[str] = []
+        for line in _read_text(self.refreshed).splitlines():
+            record = read_row(line)
+            if all(map(is_plain_name, (record.name_en, record.name_ko, *record.aliases))):
+                plain.append(line)
+        return "\n".join(plain)
 
     def add_imported(self, instruments: Iterable[Instrument]) -> int:
         """Keep these beside those imported before; one with the same id is replaced. Gives how many there are now."""
@@ -109,7 +114,8 @@ class KnownInstruments:
     def _read(self) -> Catalogue:
         stamps = tuple(map(_modified_at, (self._added.refreshed, self._added.imported)))
         if self._catalogue is None or stamps != self._stamps:
-            self._catalogue, self._stamps = self._added.catalogue(), stamps
+            self._catalogue = self._added.catalogue()
+            self._stamps = stamps
         return self._catalogue
 
 
@@ -139,13 +145,16 @@ def _read_records(reader: "csv.DictReader[str]") -> tuple[Instrument, ...]:
         except ValueError as error:
             complaints.append(f"line {reader.line_num}: {error}")
     if complaints:
-        more = f" (and {len(complaints) - _MOST_COMPLAINTS} more)" if len(complaints) > _MOST_COMPLAINTS else ""
-        raise ConfigError(f"nothing was imported; mend {'; '.join(complaints[:_MOST_COMPLAINTS])}{more}")
+        shown = "; ".join(complaints[:_MOST_COMPLAINTS])
+        if len(complaints) > _MOST_COMPLAINTS:
+            shown += f" (and {len(complaints) - _MOST_COMPLAINTS} more)"
+        raise ConfigError(f"nothing was imported; mend {shown}")
     return tuple(found)
 
 
 def _read_record(cells: Mapping[str, str]) -> Instrument:
-    symbol, market = cells["symbol"].upper(), cells["market"].upper()
+    symbol = cells["symbol"].upper()
+    market = cells["market"].upper()
     kind_of_share = cells["type"].casefold() or "common"
     status = cells["status"].casefold() or "listed"
     for problem in _find_problems(cells, symbol, market, kind_of_share, status):
@@ -189,11 +198,6 @@ def _find_odd_codes(cells: Mapping[str, str]) -> Iterator[str]:
     for column, code in _CODES.items():
         if cells[column] and not code.fullmatch(cells[column].upper()):
             yield f"{cells[column][:40]!r} is no {column}: write letters and digits, as an exchange does"
-
-
-def _has_plain_names(line: str) -> bool:
-    record = read_row(line)
-    return all(map(is_plain_name, (record.name_en, record.name_ko, *record.aliases)))
 
 
 def _add_rows(path: Path, added: Iterable[str]) -> int:

@@ -43,6 +43,12 @@ class ListingRow(Struct, frozen=True, kw_only=True):
     share_type: ShareType = ""
     isin: str = ""
 
+    @property
+    def own_market(self) -> str:
+        if self.market == self.exchange:
+            return ""
+        return self.market
+
 
 class ListingSource(Struct, frozen=True, kw_only=True):
     """One list: where it is, how it is read, how long it must be, and rows that it must hold."""
@@ -96,13 +102,13 @@ def check_listing(source: ListingSource, body: bytes) -> list[ListingRow]:
 def merge_listings(known: Catalogue, rows: Iterable[ListingRow]) -> tuple[str, ...]:
     """The rows of the catalogue that are new or change. Raises BadListing when too much would be gone or renamed."""
     fresh = {(row.exchange, row.symbol): row for row in rows}
-    countries = {_country(exchange) for exchange, _ in fresh}
+    covered = {exchange for listed, _ in fresh for exchange in _COUNTRIES[listed]}
     changed: list[str] = []
     seen: set[tuple[str, str]] = set()
     before = gone = renamed = 0
     for old, keys in known.rows():
         place = _place_in(fresh, old)
-        if place is None and not _is_expected(old, countries):
+        if place is None and not _is_expected(old, covered):
             continue
         new = structs.replace(old, status="delisted") if place is None else _renew(old, fresh[place])
         before += old.status == "listed"
@@ -121,23 +127,23 @@ def merge_listings(known: Catalogue, rows: Iterable[ListingRow]) -> tuple[str, .
     return (*changed, *(write_row(_make(row)) for place, row in fresh.items() if place not in seen))
 
 
-def _country(exchange: str) -> str:
-    return "KRX" if exchange == "KRX" else "US"
+_COUNTRIES: Final = {"KRX": ("KRX",), "NASDAQ": ("NASDAQ", "NYSE"), "NYSE": ("NASDAQ", "NYSE")}
+"""The exchanges of the country of an exchange."""
 
 
 def _place_in(fresh: Mapping[tuple[str, str], ListingRow], old: Instrument) -> tuple[str, str] | None:
     """A stock that moved from one exchange of its country to another is still the same."""
     if old.kind not in ("stock", "etf"):
         return None
-    exchanges = ("KRX",) if old.exchange == "KRX" else ("NASDAQ", "NYSE")
-    return next(((exchange, old.symbol) for exchange in exchanges if (exchange, old.symbol) in fresh), None)
+    places = ((exchange, old.symbol) for exchange in _COUNTRIES.get(old.exchange, ()))
+    return next((place for place in places if place in fresh), None)
 
 
-def _is_expected(old: Instrument, countries: set[str]) -> bool:
+def _is_expected(old: Instrument, covered: set[str]) -> bool:
     """Whether a list of that country should have it. Warrants, rights and notes are written differently everywhere."""
     is_plain = old.share_type in ("", "adr", "etn", "reit") and "-" not in old.symbol
     is_traded = old.kind in ("stock", "etf") and old.status in ("listed", "unconfirmed")
-    return is_traded and is_plain and _country(old.exchange) in countries
+    return is_traded and is_plain and old.exchange in covered
 
 
 def _renew(old: Instrument, row: ListingRow) -> Instrument:
@@ -145,7 +151,7 @@ def _renew(old: Instrument, row: ListingRow) -> Instrument:
     changes = structs.replace(
         old,
         exchange=row.exchange,
-        market="" if row.market == row.exchange else row.market,
+        market=row.own_market,
         status="listed",
         isin=row.isin or old.isin,
         kind=row.kind,
@@ -161,7 +167,7 @@ def _make(row: ListingRow) -> Instrument:
     return Instrument(
         symbol=row.symbol,
         exchange=row.exchange,
-        market="" if row.market == row.exchange else row.market,
+        market=row.own_market,
         name_en=row.name,
         name_ko=row.name,
         currency="KRW" if row.exchange == "KRX" else "USD",

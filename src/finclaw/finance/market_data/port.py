@@ -16,7 +16,6 @@ from finclaw.finance.market_data.errors import DataError
 from finclaw.kernel.fact import Fact
 
 Adjustment = Literal["none", "split", "split+dividend"]
-BarSize = Literal["day", "minute"]
 Purpose = Literal["people", "alerts", "briefings"]
 """Who wants the data. A poller leaves room in a source's budget for people who wait."""
 
@@ -27,10 +26,6 @@ class BarRange(Struct, frozen=True, kw_only=True):
     first: date
     last: date
     minutes: int = 0
-
-    @property
-    def size(self) -> BarSize:
-        return "minute" if self.minutes else "day"
 
 
 class BarSeries(Struct, frozen=True, kw_only=True):

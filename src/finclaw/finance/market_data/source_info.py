@@ -16,7 +16,7 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    standing: Standing
+    standing: Standing = "official"
     terms: str
     """On what terms it is used, in a sentence for the operator."""
     urls: Mapping[str, str]
@@ -55,7 +55,6 @@ _ALL: Final = (
     SourceInfo(
         id="upbit",
         name="Upbit",
-        standing="official",
         terms="public quotation API, no key; the day of its prices begins at 09:00 in Seoul",
         urls={"api": "https://api.upbit.com/v1"},
         per_minute=240,
@@ -64,7 +63,6 @@ _ALL: Final = (
     SourceInfo(
         id="bithumb",
         name="Bithumb",
-        standing="official",
         terms="public quotation API, no key; the day of its prices begins at 00:00 in Seoul",
         urls={"api": "https://api.bithumb.com/v1"},
         per_minute=240,
@@ -73,7 +71,6 @@ _ALL: Final = (
     SourceInfo(
         id="coinbase",
         name="Coinbase",
-        standing="official",
         terms="public market data API of Coinbase Exchange, no key; prices in real dollars",
         urls={"api": "https://api.exchange.coinbase.com"},
         per_minute=240,
@@ -81,7 +78,6 @@ _ALL: Final = (
     SourceInfo(
         id="kraken",
         name="Kraken",
-        standing="official",
         terms="public market data API, no key; prices in real dollars",
         urls={"api": "https://api.kraken.com/0/public"},
         per_minute=60,
@@ -89,7 +85,6 @@ _ALL: Final = (
     SourceInfo(
         id="frankfurter",
         name="Frankfurter (ECB)",
-        standing="official",
         terms="open API; asked for the reference rates of the European Central Bank alone, one a business day",
         urls={"api": "https://api.frankfurter.dev/v2"},
         per_minute=30,
@@ -98,7 +93,6 @@ _ALL: Final = (
     SourceInfo(
         id="ecb",
         name="ECB",
-        standing="official",
         terms="reference rates of the European Central Bank, for information, one a business day",
         urls={"api": "https://www.ecb.europa.eu/stats/eurofxref"},
         per_minute=10,
@@ -107,7 +101,6 @@ _ALL: Final = (
     SourceInfo(
         id="edgar",
         name="SEC EDGAR",
-        standing="official",
         terms="public domain; wants an address of mail in every request (`market_data.contact`)",
         urls={"data": "https://data.sec.gov", "www": "https://www.sec.gov"},
         per_minute=60,
@@ -117,7 +110,6 @@ _ALL: Final = (
     SourceInfo(
         id="dart",
         name="DART",
-        standing="official",
         terms="public RSS of the Korean supervisor, with the source named; today's filings alone",
         urls={"api": "https://dart.fss.or.kr"},
         per_minute=10,
@@ -126,7 +118,6 @@ _ALL: Final = (
     SourceInfo(
         id="opendart",
         name="OpenDART",
-        standing="official",
         terms="free key of the Korean supervisor, 10,000 requests a day, with the source named",
         urls={"api": "https://opendart.fss.or.kr/api"},
         per_minute=30,
@@ -156,7 +147,6 @@ _ALL: Final = (
     SourceInfo(
         id="central_banks",
         name="central banks",
-        standing="official",
         terms="public press feeds of the Federal Reserve, the ECB and the Bank of Korea: headlines with their links",
         urls={
             "fed": "https://www.federalreserve.gov",
@@ -169,7 +159,6 @@ _ALL: Final = (
     SourceInfo(
         id="kis",
         name="KIS",
-        standing="official",
         terms="key of an account at Korea Investment & Securities; Korean prices in real time; looking only, no orders",
         urls={"api": "https://openapi.koreainvestment.com:9443"},
         per_minute=300,
@@ -179,7 +168,6 @@ _ALL: Final = (
     SourceInfo(
         id="toss",
         name="Toss Securities",
-        standing="official",
         terms="key of an account, for registered addresses alone; Korean and US prices; looking only, no orders",
         urls={"api": "https://openapi.tossinvest.com"},
         per_minute=60,
@@ -189,7 +177,6 @@ _ALL: Final = (
     SourceInfo(
         id="finnhub",
         name="Finnhub",
-        standing="official",
         terms="free key, 60 requests a minute; US prices, headlines and earnings dates, no bars",
         urls={"api": "https://finnhub.io/api/v1"},
         per_minute=50,
@@ -198,7 +185,6 @@ _ALL: Final = (
     SourceInfo(
         id="alpaca",
         name="Alpaca",
-        standing="official",
         terms="free key; live prices of IEX alone, bars of all US exchanges fifteen minutes late",
         urls={"api": "https://data.alpaca.markets"},
         per_minute=150,

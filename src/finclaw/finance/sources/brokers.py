@@ -214,8 +214,6 @@ def _error_of(client: SourceClient, code: str) -> DataError:
     return DataUnsupported("answered an error")
 
 
-# ── Toss Securities ─────────────────────────────────────────────────────────────────────────────────────────
-
 _MOST_BARS: Final = 200
 _NEWER: Final = Decimal("0.02")
 _BEFORE: Final = 4

@@ -50,9 +50,6 @@ class _CoinSource(DataSource):
             raise DataUnsupported(f"has no bars of {span.minutes} minutes")
 
 
-# ── Upbit and Bithumb ───────────────────────────────────────────────────────────────────────────────────────
-
-
 class _WonTicker(Struct):
     market: str
     trade_price: Number
@@ -162,8 +159,6 @@ class Bithumb(Upbit):
         return KRX.tz
 
 
-# ── Coinbase ────────────────────────────────────────────────────────────────────────────────────────────────
-
 _CoinbaseCandle = tuple[int, Number, Number, Number, Number, Number]
 """Time, low, high, open, close, volume, in this odd order."""
 
@@ -231,8 +226,6 @@ class Coinbase(_CoinSource):
             bars.append(make_coin_bar(client, read_epoch(stamp), step, prices, read_volume(volume)))
         return [each for each in bars if first <= each.day <= last]
 
-
-# ── Kraken ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 _KrakenCandle = tuple[int, str, str, str, str, str, str, int]
 """Time, open, high, low, close, weighted average, volume, count."""

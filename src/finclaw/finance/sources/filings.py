@@ -172,8 +172,6 @@ def _error_of(code: str, message: str) -> DataError:
     return kind(f"answered {code or 'no code'}: {clean_line(message, 120)}")
 
 
-# ── EDGAR ───────────────────────────────────────────────────────────────────────────────────────────────────
-
 _FIGURES: Final = {
     "revenue": ("Revenues", "RevenueFromContractWithCustomerExcludingAssessedTax", "SalesRevenueNet"),
     "net_income": ("NetIncomeLoss", "ProfitLoss"),

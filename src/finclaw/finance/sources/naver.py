@@ -4,8 +4,9 @@ It is the data of Naver's own pages. Prices come as texts with commas, and the c
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -133,7 +134,8 @@ class Naver(DataSource):
             if asked:
                 url = f"api/realtime/domestic/{path}/{','.join(asked)}"
                 polled = await client.get(_Polled, url, api="polling", headers=_HEADERS)
-                found |= _read_polled(asked, polled)
+                prices = {each.item_code: each for each in polled.datas}
+                found |= read_each(asked, partial(_read_polled, prices))
         others = [each for each in instruments if each.exchange != "KRX"]
         return found | await ask_each(others, lambda each: self._ask_price(client, each))
 
@@ -149,7 +151,8 @@ class Naver(DataSource):
         return _read_price(instrument, price)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
-        path = f"chart/domestic/item/{self.symbol_of(instrument)}/{span.size}"
+        size = "minute" if span.minutes else "day"
+        path = f"chart/domestic/item/{self.symbol_of(instrument)}/{size}"
         query = {"startDateTime": f"{span.first:%Y%m%d}0000", "endDateTime": f"{span.last:%Y%m%d}2359"}
         candles = await client.get(list[_Candle], path, query, headers=_HEADERS)
         if span.minutes:
@@ -157,15 +160,10 @@ class Naver(DataSource):
         return _read_days(client, instrument, candles, span)
 
 
-def _read_polled(asked: Mapping[str, Instrument], polled: _Polled) -> dict[str, PriceReading | DataError]:
-    prices = {each.item_code: each for each in polled.datas}
-
-    def read(code: str, instrument: Instrument) -> PriceReading:
-        if code not in prices:
-            raise DataUnsupported(f"does not have {code}")
-        return _read_price(instrument, prices[code])
-
-    return read_each(asked, read)
+def _read_polled(prices: Mapping[str, _Price], code: str, instrument: Instrument) -> PriceReading:
+    if code not in prices:
+        raise DataUnsupported(f"does not have {code}")
+    return _read_price(instrument, prices[code])
 
 
 def _read_price(instrument: Instrument, price: _Price, per: int = 1) -> PriceReading:
@@ -251,14 +249,10 @@ def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_C
         ends = starts + timedelta(minutes=1)
         volume = read_volume(each.accumulated_trading_volume)
         bars.append(make_bar(starts.astimezone(zone).date(), starts, ends, prices, volume))
-    days = sorted({each.day for each in bars})
-    return [merged for day in days for merged in _merge_day(client, instrument, day, bars, span.minutes)]
-
-
-def _merge_day(client: SourceClient, instrument: Instrument, day: date, bars: list[Bar], minutes: int) -> list[Bar]:
-    """The regular session alone: what was traded before and after is another price."""
-    session = client.calendar.session_on(instrument.exchange, day)
-    if session is None:
-        return []
-    inside = [each for each in bars if each.day == day and session.opens <= each.starts <= session.closes]
-    return merge_bars(inside, minutes, session.opens)
+    merged: list[Bar] = []
+    for day in sorted({each.day for each in bars}):
+        session = client.calendar.session_on(instrument.exchange, day)
+        if session is not None:  # what was traded before and after it is another price
+            inside = [each for each in bars if each.day == day and session.opens <= each.starts <= session.closes]
+            merged += merge_bars(inside, span.minutes, session.opens)
+    return merged

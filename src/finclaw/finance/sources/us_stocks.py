@@ -1,5 +1,6 @@
-"""Vendors of US stocks, with a free key: Alpaca and Finnhub."""
+"""Vendors of US stocks: Alpaca and Finnhub with a free key, and Nasdaq's calendar of earnings."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -12,10 +13,9 @@ from finclaw.finance.market import Bar
 from finclaw.finance.market_data.errors import DataError, DataMalformed, DataStale, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, EarningsDate, NewsItem
-from finclaw.finance.market_data.source import DataSource, SourceClient
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import clean_line, is_web_address
-from finclaw.finance.sources.headlines import make_headline, newest
+from finclaw.finance.sources.feeds import clean_line, is_web_address, make_headline, newest
 from finclaw.finance.sources.reading import (
     Number,
     ask_each,
@@ -206,8 +206,6 @@ def _shorten(text: str) -> str:
     return f"{head}.{tail.removesuffix('Z')[:6]}Z"
 
 
-# ── Finnhub ─────────────────────────────────────────────────────────────────────────────────────────────────
-
 _FINNHUB_NEWS: Final = timedelta(days=14)
 _ROUNDING: Final = Decimal("0.011")
 """The change is rounded to cents, and so are the prices."""
@@ -323,3 +321,89 @@ def _parse_quote(found: _Quote, client: SourceClient, instrument: Instrument) ->
         low=read_optional(found.l, "a low"),
         high=read_optional(found.h, "a high"),
     )
+
+
+_NASDAQ_HEADERS: Final = {
+    "User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36",
+    "Accept": "application/json",
+}
+"""Without a browser's name it never answers."""
+_MOST_DAYS: Final = 10
+_FURTHEST: Final = timedelta(days=55)
+_NASDAQ_MOMENTS: Final[dict[str, Literal["before open", "after close", "unknown"]]] = {
+    "time-pre-market": "before open",
+    "time-after-hours": "after close",
+    "time-not-supplied": "unknown",
+}
+
+
+class _NasdaqRow(Struct, rename="camel"):
+    symbol: str
+    name: str
+    time: str = "time-not-supplied"
+    eps_forecast: str | None = None
+
+
+class _NasdaqRows(Struct):
+    rows: list[_NasdaqRow] | None
+    """Null on a day without any, and beyond what it knows."""
+
+
+class _NasdaqStatus(Struct, rename="camel"):
+    r_code: int = 200
+
+
+class _NasdaqAnswer(Struct):
+    """A day of the calendar. `data` is null when the request was wrong."""
+
+    data: _NasdaqRows | None
+    status: _NasdaqStatus | None = None
+
+
+class NasdaqCalendar(DataSource):
+    """The calendar of nasdaq.com, a request for each day. Most of its dates are estimates."""
+
+    info = SOURCES["nasdaq"]
+
+    def has(self, instrument: Instrument, kind: DataKind) -> bool:
+        return kind == "earnings" and instrument.exchange in ("NYSE", "NASDAQ") and instrument.kind == "stock"
+
+    async def read_earnings(self, client: SourceClient, first: date, last: date) -> Sequence[EarningsDate]:
+        span = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+        days = [day for day in span if client.calendar.session_on("NASDAQ", day) is not None]
+        if len(days) > _MOST_DAYS:
+            raise DataUnsupported(f"is asked for at most {_MOST_DAYS} trading days; ask for a shorter time")
+        if first > client.now().date() + _FURTHEST:
+            raise DataUnsupported("knows no dates so far ahead")
+        answers = await asyncio.gather(*(self._read_day(client, day) for day in days))
+        return [each for answer in answers for each in answer]
+
+    async def _read_day(self, client: SourceClient, day: date) -> list[EarningsDate]:
+        query = {"date": day.isoformat()}
+        answer = await client.get(_NasdaqAnswer, "api/calendar/earnings", query, headers=_NASDAQ_HEADERS)
+        status = answer.status or _NasdaqStatus()
+        if answer.data is None or status.r_code != 200:
+            raise DataMalformed(f"answered without data for {day}")
+        return [
+            EarningsDate(
+                symbol=clean_line(row.symbol, 20).upper(),
+                name=clean_line(row.name, 100),
+                day=day,
+                moment=_NASDAQ_MOMENTS.get(row.time, "unknown"),
+                estimate=_read_dollars(row.eps_forecast or ""),
+                source=client.name,
+            )
+            for row in answer.data.rows or ()
+        ]
+
+
+def _read_dollars(text: str) -> Decimal | None:
+    """`$1.20`, and `($0.15)` for a loss. None for what is no amount: an estimate is left out, never guessed."""
+    plain = text.strip().replace("$", "").replace(",", "")
+    is_loss = plain.startswith("(") and plain.endswith(")")
+    digits = plain.strip("()-")
+    if not digits.replace(".", "", 1).isdecimal() or not digits.isascii():
+        return None
+    if is_loss or plain.startswith("-"):
+        return -Decimal(digits)
+    return Decimal(digits)

@@ -11,9 +11,10 @@ from itertools import islice
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import Bar
+from finclaw.finance.market import Bar, join_bars
 from finclaw.finance.market_data.errors import DataEmpty, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
@@ -21,7 +22,6 @@ from finclaw.finance.market_data.source import DataKind, DataSource, SourceClien
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import (
     Number,
-    Prices,
     make_bar,
     make_day_bars,
     merge_bars,
@@ -87,18 +87,6 @@ class _Answer(Struct):
     chart: _Chart
 
 
-class _Row(Struct, frozen=True):
-    """One bar as it came, with its moment; only whole ones become rows."""
-
-    starts: datetime
-    prices: Prices
-    volume: int
-
-    @property
-    def close(self) -> Decimal:
-        return self.prices[3]
-
-
 class Yahoo(DataSource):
     info = SOURCES["yahoo"]
     kinds = ("quote", "bars", "minutes")
@@ -155,8 +143,8 @@ class Yahoo(DataSource):
         return result
 
 
-def _rows(result: _Result) -> Iterator[_Row]:
-    """Whole bars alone: some places in the columns are null, and some are zero where nothing is known."""
+def _rows(result: _Result) -> Iterator[Bar]:
+    """Whole bars alone, each at its moment: some places in the columns are null, and some are zero."""
     stamps = result.timestamp or []
     if not result.indicators.quote or not stamps:
         return
@@ -169,11 +157,12 @@ def _rows(result: _Result) -> Iterator[_Row]:
         figures = (read_optional(column[place], "a price of a bar") for column in parts)
         opened, high, low, close = (trim(each or Decimal(0), digits) for each in figures)
         if opened and high and low and close:
-            yield _Row(read_epoch(stamp), (opened, high, low, close), columns.volume[place] or 0)
+            starts = read_epoch(stamp)
+            yield make_bar(starts.date(), starts, starts, (opened, high, low, close), columns.volume[place] or 0)
 
 
 def _previous_close(
-    client: SourceClient, instrument: Instrument, rows: Sequence[_Row], as_of: datetime, offset: int
+    client: SourceClient, instrument: Instrument, rows: Sequence[Bar], as_of: datetime, offset: int
 ) -> Decimal | None:
     """The close of the session before the price's own; None where the bars do not have exactly that one."""
     if instrument.kind == "rate":
@@ -191,32 +180,30 @@ def _previous_close(
     return closes[-1]
 
 
-def _day_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row], result: _Result) -> list[Bar]:
+def _day_bars(client: SourceClient, instrument: Instrument, rows: Sequence[Bar], result: _Result) -> list[Bar]:
     """One bar a day: the newest price is sometimes added as a row of its own, and then it is the day's last word."""
     zone = VENUES[instrument.exchange].tz
     if instrument.kind == "rate":
         zone = timezone(timedelta(seconds=result.meta.gmtoffset))
-    days: dict[date, list[_Row]] = {}
+    days: dict[date, list[Bar]] = {}
     for row in rows:
         days.setdefault(row.starts.astimezone(zone).date(), []).append(row)
     bars: list[Bar] = []
     for day, parts in sorted(days.items()):
-        opened = parts[0].prices[0]
-        high = max(each.prices[1] for each in parts)
-        low = min(each.prices[2] for each in parts)
+        whole = join_bars(parts, parts[0].starts)
         volume = max(each.volume for each in parts)
-        bars += make_day_bars(client, instrument, day, (opened, high, low, parts[-1].close), volume)
+        bars += make_day_bars(client, instrument, day, (whole.open, whole.high, whole.low, whole.close), volume)
     return bars
 
 
-def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[_Row], span: BarRange) -> list[Bar]:
+def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[Bar], span: BarRange) -> list[Bar]:
     bars: list[Bar] = []
     day = span.first
     while day <= span.last:
         session = client.calendar.session_on(instrument.exchange, day)
         if session is not None:
             inside = [
-                make_bar(day, each.starts, each.starts + timedelta(minutes=_FINEST), each.prices, each.volume)
+                replace(each, day=day, ends=each.starts + timedelta(minutes=_FINEST))
                 for each in rows
                 if session.opens <= each.starts < session.closes
             ]
