@@ -144,7 +144,7 @@ async def test_a_second_ctrl_c_does_not_wait_for_the_end(tmp_path: Path, stoppab
 
 
 async def test_what_the_gateway_will_not_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("finclaw.web.stop._TRIES", 1)  # its no is due before the chat gives up waiting for it
+    monkeypatch.setattr("finclaw.web.api._TRIES", 1)  # its no is due before the chat gives up waiting for it
     gateway = MemoryGateway()
     async with reachable(tmp_path, gateway):
         with chatting(tmp_path) as terminal:

@@ -23,7 +23,7 @@ from finclaw.finance.extension import DEMO_LINES
 from finclaw.finance.history import ChartPeriod
 from finclaw.finance.resolve import resolve
 from finclaw.kernel.person import ChartColors
-from finclaw.storage.blobs.image_header import ImageHeader, read_image_header
+from finclaw.storage.blobs.directory import ImageHeader, read_image_header
 from finclaw.testing import FakeClock, call
 from finclaw.testing.channel import PROFILES
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.machine import is_quick
 from tests.ports.pictures import gif, jpeg, png, webp
 
-from finclaw.storage.blobs.image_header import ImageHeader, read_image_header
+from finclaw.storage.blobs.directory import ImageHeader, read_image_header
 
 LOSSY = b"\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 800, 600)
 LOSSLESS = b"\x2f" + struct.pack("<I", 799 | 599 << 14)

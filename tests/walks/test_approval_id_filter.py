@@ -19,7 +19,7 @@ from finclaw.storage.kinds import open_kind
 from finclaw.testing import call, reply
 from finclaw.testing.clock import EPOCH
 from finclaw.transcript.approval_ids import new_approval_id
-from finclaw.web.approvals_view import evidence
+from finclaw.web.approvals import evidence
 from finclaw.web.principal import OWNER
 
 pytestmark = pytest.mark.spec("DX-22")

@@ -19,7 +19,7 @@ from finclaw.storage.kinds import open_kind
 from finclaw.testing import hold, reply
 from finclaw.text import language_of
 from finclaw.transcript.approval_ids import short_id
-from finclaw.web.approvals_view import evidence
+from finclaw.web.approvals import evidence
 from finclaw.web.principal import OWNER
 
 pytestmark = pytest.mark.spec("DX-22")

@@ -19,7 +19,7 @@ from finclaw.kernel.approval import Approval, RefusalReason
 from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.scope import Outcome
 from finclaw.redaction import Secret
-from finclaw.web.approvals_view import REFUSED
+from finclaw.web.approvals import REFUSED
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings
 

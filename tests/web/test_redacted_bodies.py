@@ -19,7 +19,7 @@ from finclaw.kernel.event import MessageEnded
 from finclaw.kernel.message import Message, Source, Text, ToolCall, ToolResult
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
-from finclaw.web.admission import StreamRoute
+from finclaw.web.auth import StreamRoute
 from finclaw.web.exchange import HttpRoute
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import Principal

@@ -12,8 +12,8 @@ from tests.web.streaming import events, gateway, until_streaming
 
 from finclaw.kernel.scope import Outcome
 from finclaw.testing import ScriptedProvider, hold, reply, say
+from finclaw.web.api import may_stop
 from finclaw.web.principal import OWNER, Principal
-from finclaw.web.stop import may_stop
 
 pytestmark = pytest.mark.spec("DX-25")
 

@@ -35,12 +35,11 @@ from finclaw.storage.kinds import open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.state_lock import StateLock
 from finclaw.upkeep.stored_data import Upkeep
-from finclaw.web.approvals_api import ApprovalsApi
+from finclaw.web.approvals import ApprovalsApi
 from finclaw.web.errors import ApiError
 from finclaw.web.exchange import ApiRequest, Handler
-from finclaw.web.people_api import PeopleApi
 from finclaw.web.principal import OWNER
-from finclaw.web.sessions_api import SessionsApi
+from finclaw.web.sessions_api import PeopleApi, SessionsApi
 
 if TYPE_CHECKING:
     from finclaw.approvals.approvals import Approvals

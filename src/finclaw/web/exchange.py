@@ -1,6 +1,6 @@
 """Requests and replies of the API's routes, as values that no server is needed for.
 
-The HTTP server hands requests in (`web/admission.py`), and so does the command line where no gateway runs
+The HTTP server hands requests in (`web/auth.py`), and so does the command line where no gateway runs
 (`cli/attach.py`), which must not load aiohttp: most of its commands would start twice as slowly.
 """
 

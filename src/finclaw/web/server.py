@@ -3,9 +3,10 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from html import escape
 from typing import Final, cast
 
 import msgspec
@@ -19,23 +20,18 @@ from finclaw.gateway import Gateway
 from finclaw.http_connections import Connections, accept_connections, count_requests, http_log
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
-from finclaw.web.admission import Admission, Next, StreamRoute
 from finclaw.web.api import HttpApi
-from finclaw.web.approvals_api import ApprovalsApi
-from finclaw.web.auth import Authenticator, Throttle, check_place
+from finclaw.web.approvals import ApprovalsApi
+from finclaw.web.auth import Admission, Authenticator, Next, StreamRoute, Throttle, TokenWatch, check_place
 from finclaw.web.errors import ApiError, describe_failure
 from finclaw.web.exchange import ApiReply, ApiRequest, Handler, HttpRoute
 from finclaw.web.live import LiveStream
-from finclaw.web.page import render_page
-from finclaw.web.people_api import PeopleApi
 from finclaw.web.principal import OWNER, Principal
 from finclaw.web.respond import errors_as_json, json_response, prepare_response, redact_body
-from finclaw.web.sessions_api import SessionsApi
+from finclaw.web.sessions_api import PeopleApi, SessionsApi
 from finclaw.web.settings import WebServerSettings
-from finclaw.web.socket import LiveSockets
-from finclaw.web.sse import EventStreams
+from finclaw.web.streams import EventStreams, LiveSockets
 from finclaw.web.token import prove
-from finclaw.web.token_watch import TokenWatch
 
 LAST_ANSWERS = 5.0
 """Seconds for what is being answered when the server ends."""
@@ -214,3 +210,46 @@ def _handler(route: ExtensionRoute) -> Handler:
         return ApiReply(body=reply.body, status=reply.status, content_type=reply.content_type)
 
     return handle
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>FinClaw</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.6 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; }}
+pre {{ padding: 1rem; overflow-x: auto; border: 1px solid #8886; border-radius: .5rem; }}
+</style>
+</head>
+<body>
+<h1>FinClaw is running</h1>
+<p lang="ko">FinClaw가 실행 중입니다. 아래 명령으로 질문해 보세요.</p>
+<p>Market: <strong>{market}</strong></p>
+<p>Ask from a terminal:</p>
+<pre>finclaw ask "What is AAPL trading at?"
+finclaw ask "삼성전자 현재 주가 알려줘"</pre>
+<p>Or over HTTP. The token is in the file <code>token</code> of the state directory
+(<code>~/.finclaw</code> unless you chose another); <code>finclaw status</code> says where that is.</p>
+<pre>curl {url}/api/v1/messages \\
+  -H "Authorization: Bearer $(cat ~/.finclaw/token)" \\
+  -H "Content-Type: application/json" \\
+  -d '{{"message_id": "'$(date +%s%N)'", "text": "What is AAPL trading at?"}}'
+
+curl "{url}/api/v1/messages/INBOUND_ID?wait=20" \\
+  -H "Authorization: Bearer $(cat ~/.finclaw/token)"</pre>
+<p>A <code>message_id</code> is yours and names one message for ever: sent again with the same text it is the same
+message, with another text it is refused.</p>
+<p>All there is:</p>
+<pre>{paths}</pre>
+</body>
+</html>
+"""
+
+
+def render_page(url: str, market: str, paths: Sequence[str]) -> str:
+    """`paths` are the API's, each with its method."""
+    described = "demo: prices are made up and follow no real market" if market == "demo" else market
+    return _PAGE.format(url=escape(url), market=escape(described), paths=escape("\n".join(paths)))

@@ -20,20 +20,23 @@ from finclaw.transcript.conversation_file import read_conversation, read_earlier
 from finclaw.web.errors import ApiError
 from finclaw.web.exchange import ApiReply, ApiRequest, HttpRoute, json_reply, read_count, read_json
 from finclaw.web.principal import Principal
-from finclaw.web.sessions_view import (
+from finclaw.web.view import (
     BackupView,
     ForgetBody,
     ForkBody,
     Key,
     MessagesView,
+    PeopleView,
+    PersonBody,
     PruneBody,
     PrunedView,
     QueueView,
     RepairBody,
     RepairView,
     SessionView,
+    TurnsView,
+    costs_view,
 )
-from finclaw.web.view import TurnsView, costs_view
 
 MOST_DAYS: Final = 3_660
 LARGEST_FILE: Final = 64 * 1_048_576
@@ -234,3 +237,33 @@ def _as_api_error(error: SessionError, status: int) -> Exception:
 
 def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
     return word in get_args(CostsBy)
+
+
+class PeopleApi:
+    """The handlers for persons."""
+
+    def __init__(self, gateway: StoredGateway) -> None:
+        self._gateway = gateway
+
+    async def get_people(self, request: ApiRequest, _: Principal) -> ApiReply:
+        who = request.query.get("who")
+        if who is None:
+            found = await self._gateway.persons.list_people(1_000, request.query.get("after", ""))
+            return json_reply(PeopleView(found))
+        one = await self._gateway.persons.find(who)
+        return json_reply(PeopleView([] if one is None else [one]))
+
+    async def post_people(self, request: ApiRequest, _: Principal) -> ApiReply:
+        body = read_json(request, PersonBody)
+        try:
+            return json_reply(await self._gateway.persons.change(body.who, body.fields))
+        except ConfigError as error:
+            raise ApiError(400, "bad_request", str(error)) from error
+        except SessionError as error:
+            raise ApiError(404, "no_such_person", str(error)) from error
+
+    def routes(self) -> tuple[HttpRoute, ...]:
+        return (
+            HttpRoute("GET", "/api/v1/people", "sessions", self.get_people),
+            HttpRoute("POST", "/api/v1/people", "sessions", self.post_people),
+        )

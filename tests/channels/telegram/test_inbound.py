@@ -135,7 +135,7 @@ async def test_block_quotes_are_read_as_quoted_lines(desk: Desk, how: str, kind:
 def test_any_block_quote_is_counted_as_quoted_and_loses_no_text(text: str, ranges: list[tuple[int, int]]) -> None:
     from aiogram.types import MessageEntity, User  # imports aiogram: not while tests are collected
 
-    from finclaw.channels.telegram.entities import EntityReader
+    from finclaw.channels.telegram.inbound import EntityReader
 
     reader = EntityReader(User.model_validate(BOT))
     entities = [MessageEntity(type="blockquote", offset=at, length=length) for at, length in ranges]

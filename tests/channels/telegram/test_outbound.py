@@ -18,7 +18,7 @@ FORUM = -1_002_000_000_001
 
 
 def test_the_profile_for_tests_is_that_of_the_channel() -> None:
-    from finclaw.channels.telegram.signs import ALLOWED
+    from finclaw.channels.telegram.outbound import ALLOWED
 
     assert PROFILES["telegram"] == CAPABILITIES
     assert ALLOWED == REACTIONS
@@ -240,7 +240,7 @@ async def test_signs(desk: Desk) -> None:
 
 
 def test_reactions_are_only_those_that_telegram_allows() -> None:
-    from finclaw.channels.telegram.signs import allowed_reaction
+    from finclaw.channels.telegram.outbound import allowed_reaction
 
     assert {allowed_reaction(emoji) for emoji in ("👀", "✅", "❌", "⚠️", "🦖")} <= {*REACTIONS, None}
     assert allowed_reaction("🦖") is None

@@ -2,25 +2,23 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import Any, Final
 
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
-from aiogram.exceptions import AiogramError, TelegramRetryAfter
+from aiogram.exceptions import AiogramError, TelegramBadRequest, TelegramRetryAfter
 from aiogram.methods import GetUpdates, SetWebhook
-from aiogram.types import User
+from aiogram.types import BotCommand, User, WebhookInfo
 from aiogram.utils.token import TokenValidationError
+from aiohttp import ClientError, ClientResponseError
 
-from finclaw.channels.telegram.chats import ChatBook
-from finclaw.channels.telegram.check import describe_bot
-from finclaw.channels.telegram.commands import command_names, show_commands
+from finclaw.channels.telegram.chats import ChatBook, read_name
 from finclaw.channels.telegram.failures import describe, is_passing, translate_call
-from finclaw.channels.telegram.files import download_file
-from finclaw.channels.telegram.inbound import ALLOWED_UPDATES, UpdateReader
-from finclaw.channels.telegram.intake import UpdateIntake
-from finclaw.channels.telegram.names import read_name
+from finclaw.channels.telegram.inbound import ALLOWED_UPDATES, UpdateIntake, UpdateReader
 from finclaw.channels.telegram.options import (
     CAPABILITIES,
     WebhookOptions,
@@ -28,14 +26,14 @@ from finclaw.channels.telegram.options import (
     read_options,
     read_token,
 )
-from finclaw.channels.telegram.outbound import MessageSender
-from finclaw.channels.telegram.pace import SendPace
-from finclaw.channels.telegram.signs import show_reaction, show_typing
+from finclaw.channels.telegram.outbound import MessageSender, SendPace, show_reaction, show_typing
 from finclaw.channels.telegram.webhook import WebhookListener
-from finclaw.errors import ConfigError
+from finclaw.commands.declaration import describe_in
+from finclaw.errors import AttachmentRefused, ChannelError, ConfigError
 from finclaw.kernel.envelope import Attachment, Inbound, Receipt
 from finclaw.kernel.port import Accept, Channel, ChannelSpec, Command
 from finclaw.kernel.record import OutboxItem
+from finclaw.redaction import hide_known_secrets
 
 log = logging.getLogger(__name__)
 
@@ -214,3 +212,103 @@ def _waits() -> Iterator[float]:
     yield from RETRY_SECONDS
     while True:
         yield RETRY_SECONDS[-1]
+
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
+_MOST: Final = 100
+_LONGEST: Final = 256
+
+
+def command_names(commands: Sequence[Command]) -> frozenset[str]:
+    """What people can choose from the list, and write in a group without naming the bot."""
+    return frozenset(each.name for each in _listed(commands))
+
+
+async def show_commands(bot: Bot, commands: Sequence[Command], channel: str) -> None:
+    """Set the list for everybody, and the one for people whose Telegram is in Korean: names are the same in both."""
+    english = list[BotCommand]()
+    korean = list[BotCommand]()
+    for each in _listed(commands):
+        english.append(BotCommand(command=each.name, description=describe_in("en", each.description)[:_LONGEST]))
+        korean.append(BotCommand(command=each.name, description=describe_in("ko", each.description)[:_LONGEST]))
+    if not english:
+        return
+    try:
+        await bot.set_my_commands(english)
+        await bot.set_my_commands(korean, language_code="ko")
+    except AiogramError as error:
+        log.warning("channel %s: the list of commands could not be set: %s", channel, describe(error))
+
+
+def _listed(commands: Sequence[Command]) -> Iterator[Command]:
+    """Those that everybody may use and whose names Telegram takes."""
+    fit = (each for each in commands if not each.roles and _NAME.fullmatch(each.name) and each.description.strip())
+    for _, each in zip(range(_MOST), fit, strict=False):
+        yield each
+
+
+def describe_bot(me: User, info: WebhookInfo, webhook: WebhookOptions | None) -> str:
+    return "; ".join((f"the token is that of @{me.username}", *_describe_way_in(info, webhook), *_describe_groups(me)))
+
+
+def _describe_way_in(info: WebhookInfo, webhook: WebhookOptions | None) -> Iterator[str]:
+    if webhook is None:
+        yield "messages come by polling"
+        if info.url:
+            yield f"the webhook {info.url} is still set, and the gateway removes it when it starts"
+    elif info.url == webhook.url:
+        yield f"the webhook {info.url} is set"
+    else:
+        now = f"is {info.url}" if info.url else "is not set"
+        yield f"the webhook {now}, and the gateway sets {webhook.url} when it starts"
+    if webhook is not None and info.last_error_message:
+        listens = f"http://{webhook.host}:{webhook.port}"
+        yield (
+            f"Telegram's last call of the webhook failed ({info.last_error_message}): check that the gateway runs and "
+            f"that your proxy passes {webhook.url} on to {listens}"
+        )
+    if info.pending_update_count:
+        yield f"updates that wait for the gateway: {info.pending_update_count}"
+
+
+def _describe_groups(me: User) -> Iterator[str]:
+    if me.can_join_groups is False:
+        yield "it cannot be added to groups (to change it: @BotFather, /mybots, the bot, Bot Settings, Allow Groups?)"
+    elif me.can_read_all_group_messages:
+        yield "in groups it is given every message, because privacy mode is off"
+    else:
+        yield (
+            "in groups it is given only commands, mentions and replies to it, because privacy mode is on (to change "
+            "it: @BotFather, /mybots, the bot, Bot Settings, Group Privacy, Turn off; then add the bot to "
+            "the group again)"
+        )
+
+
+DOWNLOAD_SECONDS: Final = 50
+
+
+async def download_file(bot: Bot, attachment: Attachment, most: int) -> bytes:
+    """The bytes of a file. Raises AttachmentRefused (too large or gone) or ChannelError (try later)."""
+    too_large = AttachmentRefused(f"file {attachment.name!r} is larger than the {most:,} bytes that a bot may fetch")
+    if (attachment.size or 0) > most:
+        raise too_large
+    content = BytesIO()
+    try:
+        found = await bot.get_file(attachment.id)
+        if (found.file_size or 0) > most:
+            raise too_large
+        address = bot.session.api.file_url(bot.token, found.file_path or "")
+        async for chunk in bot.session.stream_content(address, timeout=DOWNLOAD_SECONDS):
+            content.write(chunk)
+            if content.tell() > most:
+                raise too_large
+    except TelegramBadRequest as error:
+        raise AttachmentRefused(f"there is no file {attachment.name!r}: {error.message}") from None
+    except AiogramError as error:
+        raise translate_call(error) from None
+    except (ClientError, TimeoutError) as error:  # whose words hold the address, and that holds the token
+        said = hide_known_secrets(str(error) or type(error).__name__)
+        if isinstance(error, ClientResponseError) and error.status == 404:
+            raise AttachmentRefused(f"there is no file {attachment.name!r} any more: {said}") from None
+        raise ChannelError(f"a file could not be fetched: {said}") from None
+    return content.getvalue()

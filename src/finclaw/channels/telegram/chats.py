@@ -86,3 +86,16 @@ class ChatBook:
     async def _keep(self, notes: ChatNotes) -> None:
         await self._remember(msgspec.to_builtins(notes))
         self._notes = notes
+
+
+def name_message(chat: int, number: int) -> str:
+    return f"{chat}/{number}"
+
+
+def read_name(name: str | None) -> tuple[int, int] | None:
+    """The chat and the number; None for what is no name of a message, such as that of an update."""
+    chat, slash, number = (name or "").partition("/")
+    try:
+        return (int(chat), int(number)) if slash else None
+    except ValueError:
+        return None

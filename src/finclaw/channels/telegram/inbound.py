@@ -1,9 +1,17 @@
 """Reading of updates: what Telegram sends becomes an Inbound."""
 
-from collections.abc import Iterator
+import asyncio
+import logging
+import re
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from itertools import accumulate
+from typing import Any, Final
 
+from aiogram import Bot
+from aiogram.exceptions import AiogramError
 from aiogram.types import (
     Animation,
     Audio,
@@ -11,6 +19,7 @@ from aiogram.types import (
     Chat,
     Document,
     Message,
+    MessageEntity,
     MessageReactionUpdated,
     ReactionTypeEmoji,
     Update,
@@ -19,11 +28,15 @@ from aiogram.types import (
     VideoNote,
     Voice,
 )
+from pydantic import ValidationError
 
-from finclaw.channels.telegram.chats import ChatBook
-from finclaw.channels.telegram.entities import EntityReader
-from finclaw.channels.telegram.names import name_message
+from finclaw.channels.telegram.chats import ChatBook, name_message
+from finclaw.channels.telegram.failures import describe
+from finclaw.errors import InboundConflict, StoreFailed
 from finclaw.kernel.envelope import Attachment, AttachmentKind, ChatType, Inbound, Sender
+from finclaw.kernel.port import Accept, Clock
+
+log = logging.getLogger(__name__)
 
 _File = Animation | Audio | Document | Video | VideoNote | Voice
 ALLOWED_UPDATES: Final = ["message", "edited_message", "callback_query", "message_reaction", "my_chat_member"]
@@ -199,3 +212,215 @@ def _attachments(message: Message) -> Iterator[Attachment]:
 def _attach(file: _File, kind: AttachmentKind, mime: str) -> Attachment:
     name = "" if isinstance(file, Voice | VideoNote) else file.file_name or ""
     return Attachment(id=file.file_id, kind=kind, mime=mime, name=name, size=file.file_size)
+
+
+STORE_PAUSE: Final = 1.0
+"""Seconds after the store refused an update, before Telegram is asked for it again."""
+GONE: Final = ("kicked", "left")
+"""What we are in a chat that has blocked us or put us out."""
+
+
+class UpdateIntake:
+    """An intake of the updates of one bot, from a poll or from a webhook."""
+
+    def __init__(self, channel: str, bot: Bot, chats: ChatBook, clock: Clock) -> None:
+        self._channel = channel
+        self._bot = bot
+        self._chats = chats
+        self._clock = clock
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        for task in tuple(self._answers):
+            task.cancel()
+        await asyncio.gather(*self._answers, return_exceptions=True)
+
+    async def take_all(
+        self, updates: Sequence[dict[str, Any]], offset: int, reader: UpdateReader, accept: Accept
+    ) -> int:
+        """The next offset: behind what is on disk. Telegram gives the rest again."""
+        for raw in sorted(updates, key=lambda each: int(each["update_id"])):
+            try:
+                await self.take(raw, reader, accept)
+            except StoreFailed as error:
+                log.warning("channel %s: an update is not on disk and is asked for again: %s", self._channel, error)
+                await self._clock.sleep(STORE_PAUSE)
+                break
+            offset = int(raw["update_id"]) + 1
+        return offset
+
+    async def take(self, raw: dict[str, Any], reader: UpdateReader, accept: Accept) -> None:
+        """Put one update on disk. Raises StoreFailed: it is not."""
+        update = self._read_update(raw)
+        if update is None:
+            return
+        await self._note_chat(update)
+        try:
+            inbound = reader.read(update)
+        except Exception:  # an update is a stranger's; it must not keep back all that come after it
+            log.exception("channel %s: update %s could not be read and is left out", self._channel, update.update_id)
+            return
+        if inbound is not None:
+            try:
+                await accept(inbound)
+            except InboundConflict as error:
+                log.error("channel %s: update %s is left out: %s", self._channel, update.update_id, error)
+        if update.callback_query is not None:
+            self._answer_press(update.callback_query.id)
+
+    def _read_update(self, raw: dict[str, Any]) -> Update | None:
+        try:
+            return Update.model_validate(raw, context={"bot": self._bot})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            log.error(
+                "channel %s: update %s is of a kind that aiogram cannot read and is left out: %s",
+                self._channel,
+                raw.get("update_id"),
+                first["msg"],
+            )
+            return None
+
+    async def _note_chat(self, update: Update) -> None:
+        """Keep what the update says of its chat. Raises StoreFailed."""
+        message = update.message
+        member = update.my_chat_member
+        if message is not None and message.migrate_to_chat_id is not None:
+            await self._chats.move(message.chat.id, message.migrate_to_chat_id)
+        elif message is not None and message.migrate_from_chat_id is not None:
+            await self._chats.move(message.migrate_from_chat_id, message.chat.id)
+        elif member is not None and member.new_chat_member.status in GONE:
+            what = "blocked the bot" if member.chat.type == "private" else "removed the bot from the group"
+            await self._chats.mark_unreachable(member.chat.id, what)
+        elif message is not None or member is not None:
+            await self._chats.mark_reachable((message or member).chat.id)  # pyright: ignore[reportOptionalMemberAccess]
+
+    def _answer_press(self, query: str) -> None:
+        """End the spinner on a pressed button, beside the work: it is only a sign."""
+
+        async def answer() -> None:
+            try:
+                await self._bot.answer_callback_query(query)
+            except AiogramError as error:  # such as one that was pressed while no gateway ran
+                log.info("channel %s: a pressed button could not be confirmed: %s", self._channel, describe(error))
+
+        task = asyncio.create_task(answer(), name=f"answer {self._channel}")
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+
+_COMMAND: Final = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,64})(?:@(?P<bot>[A-Za-z0-9_]{1,64}))?")
+_QUOTES: Final = ("blockquote", "expandable_blockquote")
+
+
+class EntityReader:
+    """A reader of texts for one bot: its own mention is markup, everybody else's is part of what was said."""
+
+    def __init__(self, bot: User) -> None:
+        self._bot = bot
+        self._username = (bot.username or "").casefold()
+
+    def read(self, text: str, entities: Sequence[MessageEntity]) -> str:
+        """Return the text as Markdown: quotations and links are written out, and our @username is left out."""
+        if any(entity.type in _QUOTES for entity in entities):
+            text, entities = _write_quotes(text, entities)
+        units = text.encode("utf-16-le", errors="surrogatepass")
+        pieces = list[str]()
+        at = 0
+        for entity in sorted(entities, key=lambda each: each.offset):
+            start = 2 * entity.offset
+            end = 2 * (entity.offset + entity.length)
+            if start < at or end > len(units):  # inside another one, or not inside the text at all
+                continue
+            said = _decode(units[start:end])
+            written = self._write(entity, said)
+            if written == said:
+                continue
+            pieces += (_decode(units[at:start]), written)
+            at = end
+            if not written and units[at : at + 2] == " ".encode("utf-16-le") and not "".join(pieces).strip():
+                at += 2
+        return "".join((*pieces, _decode(units[at:]))).strip() if pieces else text
+
+    def _write(self, entity: MessageEntity, said: str) -> str:
+        if entity.type == "text_link" and entity.url and said not in (entity.url, entity.url.removesuffix("/")):
+            words = said.rstrip()  # a line break behind them stays one: a quotation may follow
+            label = words.replace("[", "\\[").replace("]", "\\]")
+            return f"[{label}]({entity.url.replace('(', '%28').replace(')', '%29')}){said[len(words) :]}"
+        if entity.type in ("mention", "text_mention") and self._is_our_name(said):
+            return ""  # a text_mention may cover any text, such as "no, never": only the @username itself is markup
+        if entity.type == "bot_command":
+            return self._write_command(said)
+        return said
+
+    def _write_command(self, said: str) -> str:
+        """`/help@our_bot` is `/help`."""
+        found = _COMMAND.fullmatch(said)
+        if found is None or (found["bot"] and found["bot"].casefold() != self._username):
+            return said
+        return f"/{found['name']}"
+
+    def is_addressed(self, text: str, entities: Sequence[MessageEntity], commands: frozenset[str]) -> bool:
+        """Whether we are mentioned, or the message begins with a command of ours that names no other bot."""
+        units = text.encode("utf-16-le", errors="surrogatepass")
+        for entity in entities:
+            said = _decode(units[2 * entity.offset : 2 * (entity.offset + entity.length)])
+            if self._is_ours(entity, said):
+                return True
+            found = _COMMAND.fullmatch(said) if entity.type == "bot_command" else None
+            if found is not None and found["bot"]:
+                if found["bot"].casefold() == self._username:
+                    return True
+            elif found is not None and entity.offset == 0 and found["name"].casefold() in commands:
+                return True
+        return False
+
+    def _is_ours(self, entity: MessageEntity, said: str) -> bool:
+        if entity.type == "mention":
+            return self._is_our_name(said)
+        return entity.type == "text_mention" and entity.user is not None and entity.user.id == self._bot.id
+
+    def _is_our_name(self, said: str) -> bool:
+        return bool(self._username) and said.casefold() == f"@{self._username}"
+
+
+def _write_quotes(text: str, entities: Sequence[MessageEntity]) -> tuple[str, Sequence[MessageEntity]]:
+    """Write `> ` before every quoted line, and move the entities along with their text."""
+    data = text.encode("utf-16-le", errors="surrogatepass")
+    units = "".join(map(chr, struct.unpack(f"<{len(data) // 2}H", data)))  # one character for each UTF-16 unit
+    inserts = _find_inserts(units, [each for each in entities if each.type in _QUOTES])
+    if not inserts:  # none is inside the text
+        return text, entities
+    places = sorted(inserts)
+    pieces = [inserts[at] + units[at:end] for at, end in zip(places, [*places[1:], None], strict=True)]
+    text = units[: places[0]] + "".join(pieces)
+    moves = [0, *accumulate(len(inserts[place]) for place in places)]
+    moved = list[MessageEntity]()
+    for each in entities:
+        end = each.offset + each.length
+        offset = each.offset + moves[bisect_right(places, each.offset)]
+        length = end + moves[bisect_left(places, end)] - offset
+        moved.append(each.model_copy(update={"offset": offset, "length": length}))
+    return _decode(text.encode("utf-16-le", errors="surrogatepass")), moved
+
+
+def _find_inserts(units: str, quotes: Sequence[MessageEntity]) -> dict[int, str]:
+    """What to insert and where. A quotation that begins or ends within a line gets lines of its own."""
+    is_quoted = bytearray(len(units))
+    for each in quotes:
+        start = each.offset
+        end = min(each.offset + each.length, len(units))
+        is_quoted[start:end] = b"\1" * (end - start)
+    inserts = dict[int, str]()
+    for at in range(len(units)):
+        begins_line = at == 0 or units[at - 1] == "\n"
+        changes = at > 0 and is_quoted[at] != is_quoted[at - 1]
+        if is_quoted[at] and (begins_line or changes):
+            inserts[at] = "> " if begins_line else "\n> "
+        elif changes and not begins_line and units[at] != "\n":
+            inserts[at] = "\n"
+    return inserts
+
+
+def _decode(units: bytes) -> str:
+    return units.decode("utf-16-le", errors="surrogatepass")

@@ -1,5 +1,6 @@
 """Sending: an outbox item becomes one or more calls of the Bot API."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 from unicodedata import east_asian_width
@@ -16,9 +17,11 @@ from aiogram.methods import (
     DeleteMessage,
     EditMessageCaption,
     EditMessageText,
+    SendChatAction,
     SendDocument,
     SendMessage,
     SendPhoto,
+    SetMessageReaction,
     TelegramMethod,
 )
 from aiogram.types import (
@@ -27,16 +30,16 @@ from aiogram.types import (
     InlineKeyboardMarkup,
     LinkPreviewOptions,
     Message,
+    ReactionTypeEmoji,
     ReplyParameters,
 )
 
-from finclaw.channels.telegram.chats import ChatBook
-from finclaw.channels.telegram.failures import describe, translate_send
-from finclaw.channels.telegram.names import name_message, read_name
-from finclaw.channels.telegram.options import CAPABILITIES, MOST_CAPTION
-from finclaw.channels.telegram.pace import SendPace
-from finclaw.errors import SendRefused
+from finclaw.channels.telegram.chats import ChatBook, name_message, read_name
+from finclaw.channels.telegram.failures import describe, translate_call, translate_send
+from finclaw.channels.telegram.options import CAPABILITIES, MOST_CAPTION, TelegramOptions
+from finclaw.errors import SendFailed, SendRefused
 from finclaw.kernel.envelope import ActionButton, Outbound, OutboundFile, Receipt
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import OutboxItem
 
 _PHOTO_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
@@ -57,7 +60,7 @@ class MessageSender:
     """A sender of outbox items to chats, at the pace that Telegram allows."""
 
     def __init__(
-        self, bot: Bot, pace: SendPace, chats: ChatBook, read_blob: Callable[[str], Awaitable[bytes | None]]
+        self, bot: Bot, pace: "SendPace", chats: ChatBook, read_blob: Callable[[str], Awaitable[bytes | None]]
     ) -> None:
         self._bot = bot
         self._pace = pace
@@ -248,3 +251,94 @@ def _rows(actions: Sequence[ActionButton]) -> Iterator[list[ActionButton]]:
             row = []
         row.append(each)
     yield row
+
+
+LONGEST_WAIT: Final = 5.0
+"""Seconds; whoever would wait longer is sent away."""
+_MINUTE: Final = 60.0
+_MOST_CHATS: Final = 10_000
+
+
+class SendPace:
+    """A limiter for the bot as a whole, for each chat, and for each group within a minute."""
+
+    def __init__(self, options: TelegramOptions, clock: Clock) -> None:
+        self._clock = clock
+        self._between = 1.0 / options.messages_per_second
+        self._between_in_chat = 1.0 / options.messages_per_second_in_chat
+        self._most_in_group = options.messages_per_minute_in_group
+        self._next = 0.0
+        self._next_in_chat: dict[int, float] = {}
+        self._last_in_group: dict[int, deque[float]] = {}
+
+    async def wait(self, chat: int, *, is_edit: bool = False) -> None:
+        """Returns when the next message may go to that chat. An edit does not count as one more message of a group.
+
+        Raises SendFailed where that is long from now: whoever waits here cannot be told from one that is being sent.
+        """
+        counts = chat < 0 and not is_edit
+        while (seconds := self._first_free(chat, counts=counts) - self._clock.monotonic()) > 0:
+            if seconds > LONGEST_WAIT:
+                raise SendFailed(f"chat {chat} takes no more messages for {seconds:.0f} s", retry_after=seconds)
+            await self._clock.sleep(seconds)
+        now = self._clock.monotonic()
+        self._next = now + self._between
+        self._next_in_chat[chat] = now + self._between_in_chat
+        if counts:
+            self._last_in_group.setdefault(chat, deque(maxlen=self._most_in_group)).append(now)
+        if len(self._next_in_chat) > _MOST_CHATS:
+            self._forget(now)
+
+    def _first_free(self, chat: int, *, counts: bool) -> float:
+        free = max(self._next, self._next_in_chat.get(chat, 0.0))
+        times = self._last_in_group.get(chat) if counts else None
+        return free if times is None or len(times) < self._most_in_group else max(free, times[0] + _MINUTE)
+
+    def hold(self, chat: int, seconds: float) -> None:
+        """Telegram said how long to wait."""
+        until = self._clock.monotonic() + seconds
+        self._next_in_chat[chat] = max(until, self._next_in_chat.get(chat, 0.0))
+
+    def _forget(self, now: float) -> None:
+        self._next_in_chat = {chat: at for chat, at in self._next_in_chat.items() if at > now}
+        self._last_in_group = {
+            chat: times for chat, times in self._last_in_group.items() if times and times[-1] + _MINUTE > now
+        }
+
+
+_ONE: Final = (
+    "❤👍👎🔥🥰👏😁🤔🤯😱🤬😢🎉🤩🤮💩🙏👌🕊🤡🥱🥴😍🐳🌚🌭💯🤣⚡🍌🏆💔🤨😐"
+    "🍓🍾💋🖕😈😴😭🤓👻👀🎃🙈😇😨🤝✍🤗🫡🎅🎄☃💅🤪🗿🆒💘🙉🦄😘💊🙊😎👾🤷😡"
+)
+_JOINED: Final = ("❤‍🔥", "👨‍💻", "🤷‍♂", "🤷‍♀")
+ALLOWED: Final = frozenset((*_ONE, *_JOINED))
+"""The emoji that a bot may react with. Telegram refuses all others."""
+_INSTEAD: Final = {"✅": "👌", "✔": "👌", "☑": "👌", "❌": "😢", "✖": "😢", "⚠": "😢", "⏳": "🤔", "🔄": "🤔"}
+"""Signs that elsewhere say done, failed or waiting."""
+
+
+def allowed_reaction(emoji: str) -> str | None:
+    """The emoji as Telegram takes it, or the nearest one; None: there is none."""
+    bare = emoji.replace("\ufe0f", "")
+    bare = _INSTEAD.get(bare, bare)
+    return bare if bare in ALLOWED else None
+
+
+async def show_reaction(bot: Bot, chat: int, number: int, emoji: str | None) -> None:
+    """Set our reaction, or take it back; nothing where Telegram allows none like it. Raises ChannelError."""
+    allowed = None if emoji is None else allowed_reaction(emoji)
+    if emoji is not None and allowed is None:
+        return
+    reaction = [] if allowed is None else [ReactionTypeEmoji(emoji=allowed)]
+    try:
+        await bot(SetMessageReaction(chat_id=chat, message_id=number, reaction=list(reaction)))
+    except AiogramError as error:
+        raise translate_call(error) from None
+
+
+async def show_typing(bot: Bot, chat: int, thread: int | None) -> None:
+    """Telegram shows it for five seconds or until the next message; nothing takes it back. Raises ChannelError."""
+    try:
+        await bot(SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))
+    except AiogramError as error:
+        raise translate_call(error) from None

@@ -30,10 +30,10 @@ from finclaw.cli.client import announce_gateway
 from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, SessionError, StoreFailed
+from finclaw.web.api import Stops
 from finclaw.web.errors import ApiError
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
-from finclaw.web.stop import Stops
 from finclaw.web.token import TokenOnDisk, obtain_token
 from finclaw.web.view import message_view
 

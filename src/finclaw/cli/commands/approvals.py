@@ -12,7 +12,7 @@ from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.approval import Approval, Standing
 from finclaw.redaction.redact import redact_for_display
 from finclaw.transcript.approval_ids import short_id
-from finclaw.web.approvals_view import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
+from finclaw.web.approvals import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 
 _MORE = 10.0
 """Seconds beyond those that the gateway itself waits."""

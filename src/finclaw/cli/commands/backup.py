@@ -20,8 +20,8 @@ from finclaw.errors import SessionError
 from finclaw.kernel.extension import EXTENSIONS
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.upkeep.copying import copy_database
-from finclaw.web.sessions_view import BackupView
 from finclaw.web.token import FILE_NAME as TOKEN
+from finclaw.web.view import BackupView
 
 SKILLS = "skills"
 INSTRUMENTS = "instruments"

@@ -17,7 +17,7 @@ from finclaw.cli.chat.unread import FILE_NAME as SEEN
 from finclaw.cli.formatting import plural, print_result
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Erased, SenderId
-from finclaw.web.sessions_view import ForgetBody
+from finclaw.web.view import ForgetBody
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from finclaw.kernel.extension import EXTENSIONS
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.pipeline.persons import COLORS, COMPLIANCE, check_fields
 from finclaw.storage.sqlite.extension import ExtensionDatabase
-from finclaw.web.sessions_view import PeopleView, PersonBody
+from finclaw.web.view import PeopleView, PersonBody
 
 _FIELDS: Final = {
     "name": ("NAME", "what they are called"),

@@ -9,7 +9,7 @@ from finclaw.cli.attach import LONG, StateClient, attach
 from finclaw.cli.commands.forget import ask_to_go_on, needs_confirmation
 from finclaw.cli.formatting import plural, print_result
 from finclaw.kernel.store_port import DEDUPE_DAYS
-from finclaw.web.sessions_view import PruneBody, PrunedView
+from finclaw.web.view import PruneBody, PrunedView
 
 _DAYS: Final = {"d": 1, "w": 7, "y": 365}
 

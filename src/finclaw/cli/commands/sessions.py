@@ -36,7 +36,7 @@ from finclaw.sessions.session_key import place_of, session_key
 from finclaw.text import escape_json, fix_surrogates
 from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
-from finclaw.web.sessions_view import ForkBody, MessagesView, RepairBody, RepairView, SessionView
+from finclaw.web.view import ForkBody, MessagesView, RepairBody, RepairView, SessionView
 
 Handler = Callable[[StateClient, Settings, Namespace], int]
 

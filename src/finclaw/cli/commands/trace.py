@@ -40,7 +40,7 @@ from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus, as_seen
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
-from finclaw.web.approvals_view import ApprovalsView
+from finclaw.web.approvals import ApprovalsView
 from finclaw.web.view import TurnsView
 
 

@@ -1,7 +1,7 @@
 """Approvals and grants as rows. A state changes only by an UPDATE that names the state it comes from."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,9 +20,9 @@ from finclaw.kernel.approval import (
     RefusalReason,
 )
 from finclaw.kernel.envelope import Inbound
+from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import inbox
-from finclaw.storage.sqlite.approval_times import expiry_at
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.transcript.approval_ids import action_hash, canonical_args
 
@@ -34,7 +34,7 @@ _SLACK: Final = 5_000_000
 """Microseconds by which a clock may be corrected without a question being older than its own asking."""
 _OVER: Final = f"(expires_at <= :now OR asked_at > :now + {_SLACK} OR id IN (SELECT value FROM json_each(:late)))"
 """Its time is over: by the wall clock, because that clock was set back behind the question, or by the time that has
-passed in this process (`approval_times.py`)."""
+passed in this process (`ApprovalTimes`)."""
 _NOW: Final = f"CASE WHEN state IN ('pending', 'granted') AND {_OVER} THEN 'expired' ELSE state END"
 """The state as it is now: nobody need have written yet that the time is over."""
 Expiry = Mapping[str, Any]
@@ -248,3 +248,35 @@ def _read_grant(row: tuple[Any, ...]) -> Grant:
         granted_by=str(by),
         granted_at=from_micros(int(at)),
     )
+
+
+class ApprovalTimes:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        """When the time of an approval is over, on the monotonic clock, by its id."""
+
+    def see(self, approvals: Iterable[Approval]) -> None:
+        """Begin to measure those that are open."""
+        now = self._clock.now()
+        elapsed = self._clock.monotonic()
+        for each in approvals:
+            if each.state in ("pending", "granted"):
+                self._due.setdefault(each.id, elapsed + (each.expires_at - now).total_seconds())
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Those that are over on disk: what only reads as expired is still measured."""
+        for each in ids:
+            self._due.pop(each, None)
+
+    def now(self) -> dict[str, Any]:
+        """The parameters by which a statement knows whose time is over."""
+        return expiry_at(self._clock.now(), self._late())
+
+    def _late(self) -> list[str]:
+        elapsed = self._clock.monotonic()
+        return [approval_id for approval_id, due in self._due.items() if due <= elapsed]
+
+
+def expiry_at(now: datetime, late: Iterable[str] = ()) -> dict[str, Any]:
+    return {"now": to_micros(now), "late": json.dumps(list(late))}

@@ -1,4 +1,4 @@
-"""Persons and their identities, and the store's port for them: hops to the writer, as in `store.py`."""
+"""Persons, their identities and their contact history."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from finclaw.ids import identity
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.person import ContactHistory, Person
-from finclaw.storage.sqlite import contacts, costs
-from finclaw.storage.sqlite.codec import to_micros
-from finclaw.storage.sqlite.writer import WriterClient
+from finclaw.kernel.record import SenderId
+from finclaw.storage.sqlite import costs
+from finclaw.storage.sqlite.codec import from_micros, to_micros, write
+from finclaw.text import LOOKED_AT
 
 Entry = tuple[str, Sequence[str]]
 """A name and identities."""
@@ -25,34 +26,6 @@ _KNOWN: Final = (
     "id IN (SELECT person FROM identity WHERE who != person) "
     "OR '' != language || timezone || currency || market || colors || compliance"
 )
-
-
-class PersonRows(WriterClient):
-    """The part of a store that keeps persons."""
-
-    async def find_person(self, who: str) -> Person | None:
-        return await self._read(lambda db: find_person(db, who))
-
-    async def people(self, limit: int = 1_000, after: str = "") -> Sequence[Person]:
-        return await self._read(lambda db: _select(db, "id > ? ORDER BY id LIMIT ?", after, limit))
-
-    async def contact_history(self, person: Person) -> ContactHistory:
-        return await self._read(lambda db: contacts.read_history(db, person))
-
-    async def last_texts(self, person: Person) -> Sequence[str]:
-        return await self._read(lambda db: contacts.read_last_texts(db, person))
-
-    async def known_people(self) -> Sequence[Person]:
-        return await self._read(lambda db: _select(db, _KNOWN))
-
-    async def save_person(self, person: Person) -> None:
-        now = self._clock.now()
-        await self._commit(lambda db: _save(db, person, now))
-
-    async def seed_people(self, entries: Sequence[Entry]) -> None:
-        now = self._clock.now()
-        if entries and not await self._read(lambda db: _is_seeded(db, entries)):
-            await self._commit(lambda db: _seed(db, entries, now))
 
 
 # ── inside a transaction ────────────────────────────────────────────────────────────────────────────────────
@@ -80,6 +53,14 @@ def find_person(db: apsw.Connection, who: str) -> Person | None:
     return found[0] if len(found) == 1 else None
 
 
+def list_people(db: apsw.Connection, limit: int, after: str) -> list[Person]:
+    return _select(db, "id > ? ORDER BY id LIMIT ?", after, limit)
+
+
+def known_people(db: apsw.Connection) -> list[Person]:
+    return _select(db, _KNOWN)
+
+
 def _select(db: apsw.Connection, where: str, *values: str | int) -> list[Person]:
     rows = db.execute(f"SELECT {_COLUMNS} FROM person WHERE {where}", values).fetchall()
     return [_with_identities(db, convert(dict(zip(_COLUMNS.split(", "), row, strict=True)), Person)) for row in rows]
@@ -94,7 +75,7 @@ def _with_identities(db: apsw.Connection, person: Person) -> Person:
     return replace(person, identities=tuple(str(who) for who, _ in rows), former=tuple(former))
 
 
-def _save(db: apsw.Connection, person: Person, now: datetime) -> None:
+def save(db: apsw.Connection, person: Person, now: datetime) -> None:
     _add_identity(db, person.id, person.name, now)
     columns = _COLUMNS.split(", ")[1:]
     db.execute(
@@ -106,7 +87,7 @@ def _save(db: apsw.Connection, person: Person, now: datetime) -> None:
 # ── the entries of the settings ─────────────────────────────────────────────────────────────────────────────
 
 
-def _is_seeded(db: apsw.Connection, entries: Sequence[Entry]) -> bool:
+def is_seeded(db: apsw.Connection, entries: Sequence[Entry]) -> bool:
     """Every start asks, and nearly none has anything to write."""
     found = [(name, {_owner(db, who) for who in known_as}) for name, known_as in entries if known_as]
     owners = [next(iter(of)) for _, of in found if len(of) == 1]
@@ -118,7 +99,7 @@ def _is_seeded(db: apsw.Connection, entries: Sequence[Entry]) -> bool:
     )
 
 
-def _seed(db: apsw.Connection, entries: Sequence[Entry], now: datetime) -> None:
+def seed(db: apsw.Connection, entries: Sequence[Entry], now: datetime) -> None:
     named = [(name, known_as) for name, known_as in entries if known_as]
     # Whoever is named by the identity that their id is comes first: a link that was wrong can be taken apart again.
     by_id = [next((who for who in known_as if _owner(db, who) == who), None) for _, known_as in named]
@@ -172,3 +153,83 @@ def _is_person(db: apsw.Connection, id: str) -> bool:
 def _owner(db: apsw.Connection, who: str) -> str | None:
     found = db.execute("SELECT person FROM identity WHERE who = ?", (who,)).get
     return None if found is None else str(found)
+
+
+MOST_TOPICS: Final = 5
+LOOKED_BACK: Final = 10_000  # rows that `read_last_texts` looks at while somebody waits
+LIKES: Final = frozenset("👍❤🔥👏🎉😁🥰🤩💯🏆🙏👌")
+DISLIKES: Final = frozenset("👎💩🤮😡🤬😢")
+_BY_SENDER: Final = (
+    "FROM inbound WHERE body ->> '$.channel' = ? AND body ->> '$.account' = ? AND body ->> '$.sender.id' = ? "
+    "AND body ->> '$.said_by' IS NULL AND body ->> '$.limits' IS NULL AND body ->> '$.again_for' IS NULL "
+)
+_WRITTEN: Final = "AND coalesce(body ->> '$.kind', 'message') IN ('message', 'action', 'edit')"
+
+
+def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
+    """The whole history of a person, by all their identities. It looks at every message, so ask for one at a time."""
+    count = 0
+    times = list[int]()
+    subjects = dict[str, int]()
+    reactions = list[str]()
+    for who in person.identities:
+        sender = SenderId.parse(who)
+        key = (sender.channel, sender.account, sender.sender)
+        number, first, last = db.execute(
+            f"SELECT count(*), min(accepted_at), max(accepted_at) {_BY_SENDER}{_WRITTEN}", key
+        ).fetchall()[0]
+        count += int(number)
+        times += [int(each) for each in (first, last) if each is not None]
+        for subject, told in db.execute(
+            "SELECT told.value ->> '$.subject', count(*) FROM outcome, json_each(outcome.body, '$.facts') AS told "
+            f"WHERE outcome.id IN (SELECT id {_BY_SENDER}{_WRITTEN}) GROUP BY 1",
+            key,
+        ):
+            subjects[str(subject)] = subjects.get(str(subject), 0) + int(told)
+        reactions += _last_reactions(db, key)
+    return ContactHistory(
+        messages=count,
+        first_at=from_micros(min(times)) if times else None,
+        last_at=from_micros(max(times)) if times else None,
+        topics=tuple(sorted(subjects, key=lambda each: (-subjects[each], each))[:MOST_TOPICS]),
+        satisfaction=_satisfaction(reactions),
+    )
+
+
+def read_last_texts(db: apsw.Connection, person: Person) -> list[str]:
+    """The beginnings of a person's last messages, the newest first. Forwarded ones are not their words."""
+    found: list[tuple[int, str]] = []
+    for who in person.identities:
+        sender = SenderId.parse(who)
+        found += db.execute(
+            f"SELECT id, substr(body ->> '$.text', 1, {LOOKED_AT}) {_BY_SENDER}{_WRITTEN} "
+            "AND NOT coalesce(body ->> '$.forwarded', 0) AND id > (SELECT max(id) FROM inbound) - ? "
+            "ORDER BY id DESC LIMIT 20",
+            (sender.channel, sender.account, sender.sender, LOOKED_BACK),
+        ).fetchall()
+    return [str(text) for _, text in sorted(found, reverse=True)]
+
+
+def _last_reactions(db: apsw.Connection, key: tuple[str, str, str]) -> list[str]:
+    """The last reaction of a sender to each of our messages. Platforms number messages in each conversation anew."""
+    given: dict[tuple[str, str], str] = {}
+    for place, target, emoji in db.execute(
+        "SELECT body ->> '$.conversation', body ->> '$.target', body ->> '$.text' "
+        f"{_BY_SENDER}AND body ->> '$.kind' = 'reaction' ORDER BY id",
+        key,
+    ):
+        given[str(place), str(target)] = str(emoji or "")[:1]
+    ours = db.execute(
+        "SELECT DISTINCT body ->> '$.conversation', platform_id FROM unit JOIN inbound ON inbound.id = unit.id >> 10 "
+        "WHERE platform_id IN (SELECT value FROM json_each(?)) "
+        "AND body ->> '$.channel' = ? AND body ->> '$.account' = ?",
+        (write([target for _, target in given]), *key[:2]),
+    )
+    return [given[str(place), str(target)] for place, target in ours if (str(place), str(target)) in given]
+
+
+def _satisfaction(reactions: list[str]) -> float | None:
+    """The share of likes."""
+    up = sum(each in LIKES for each in reactions)
+    down = sum(each in DISLIKES for each in reactions)
+    return up / (up + down) if up + down else None

@@ -1,67 +1,90 @@
 """The store's ports on one SQLite database.
 
-Each method hands a task to the writer; the SQL is in the modules beside it.
+Each method hands its work to the writer; the SQL is in the other modules of this package.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Final, TypeVar
 
 import apsw
 from msgspec.structs import replace
 
+from finclaw.cancellation import UncancellableFuture
 from finclaw.diagnostics.crash_points import crash_point
+from finclaw.errors import SessionError
+from finclaw.kernel.approval import Approval, ApprovalState, Decision, Grant, Refusal
 from finclaw.kernel.context import current_turn
 from finclaw.kernel.envelope import Attachment, Inbound, Outbound
-from finclaw.kernel.fact import Fact
+from finclaw.kernel.fact import Fact, SessionFact
 from finclaw.kernel.message import Message, TurnEvent
+from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import (
     Accepted,
+    Blob,
     Claim,
     ClaimOnAccept,
     Cost,
     CostsBy,
     Counts,
+    Erased,
     Finish,
     InboundRecord,
     IntegrityFinding,
     JoinedOutcome,
     OutboxItem,
+    PartOf,
     Pruned,
     Reserve,
+    SenderId,
     SessionPage,
     Spend,
     StopMark,
     TurnCalls,
+    TurnRecord,
+    TurnTrace,
     Unsolicited,
 )
 from finclaw.kernel.scope import Outcome
+from finclaw.storage.blobs import rows as blobs
+from finclaw.storage.blobs.directory import BLOBS, BlobDirectory, describe_blob
 from finclaw.storage.sqlite import (
     approvals,
     carried_over,
     conversation,
     costs,
+    facts,
     inbox,
     joining,
     outbox,
+    persons,
     reservations,
     sessions,
     state,
+    turn_traces,
 )
-from finclaw.storage.sqlite.approval_rows import ApprovalRows
-from finclaw.storage.sqlite.approval_times import ApprovalTimes
+from finclaw.storage.sqlite.approvals import ApprovalTimes, Words
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
-from finclaw.storage.sqlite.persons import PersonRows
+from finclaw.storage.sqlite.facts import MOST as MOST_FACTS
+from finclaw.storage.sqlite.persons import Entry
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
-from finclaw.storage.sqlite.turn_traces import TurnRows
-from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer
+from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask, write_probe
+from finclaw.storage.upkeep import erasure
 from finclaw.storage.upkeep.copying import copy_database
-from finclaw.storage.upkeep.erasure_rows import ErasureRows
+from finclaw.storage.upkeep.erasure import Target
 from finclaw.storage.upkeep.retention import Sweep, limit_prune_time
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BLOB_GRACE: Final = timedelta(hours=1)
+"""How long a blob may wait for its first use."""
 
 
 def open_store(
@@ -84,12 +107,21 @@ def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Wri
     return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)
 
 
-class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
+class SqliteStore:
+    """The store. `JsonlStore` derives from it and keeps the conversations in files."""
+
     transcript: Transcript = ROWS
+    writes_files: ClassVar[bool] = False
+    """Whether its tasks change more than the database, and so must not be run a second time."""
 
     def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
-        super().__init__(writer, clock, ids)
+        self._writer = writer
+        self._clock = clock
+        self._ids = ids
+        self._loop = asyncio.get_running_loop()
         self._times = ApprovalTimes(clock)
+        self._blob_lock = asyncio.Lock()
+        """Held while blobs change, so that no file is removed that somebody is about to refer to."""
 
     # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -140,7 +172,7 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
                     carried_over.add(db, row, kept_line)
             return done
 
-        return await self._commit(run, lambda done: then() if done else None)
+        return await self._commit(run, _if_done(then))
 
     async def unfinished(self) -> Sequence[Accepted]:
         return await self._read(lambda db: inbox.unfinished(db, self._ids))
@@ -200,12 +232,8 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
     async def join(
         self, claim: Claim, accepted: Accepted, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]
     ) -> bool:
-        def committed(done: bool) -> None:
-            if done:
-                then()
-
         done = await self._commit(
-            lambda db: conversation.join(db, self._ids, self.transcript, claim, accepted, seq, events), committed
+            lambda db: conversation.join(db, self._ids, self.transcript, claim, accepted, seq, events), _if_done(then)
         )
         crash_point("join:after_commit")
         return done
@@ -233,7 +261,9 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:
             row = conversation.session_row(db, session)
-            return () if row is None else tuple(self.transcript.messages(db, row))  # opened here, not on the loop
+            if row is None:
+                return ()
+            return tuple(self.transcript.messages(db, row))  # opened here, not on the loop
 
         return await self._read(read)
 
@@ -300,7 +330,241 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
             outbox.settle(db, self._ids, replace(stale, state="expired"))
             return inbox.accept_again(db, self._ids, stale.inbound_id, now)
 
-        return await self._commit(run, lambda accepted: then(accepted) if accepted else None)
+        def committed(accepted: Accepted | None) -> None:
+            if accepted is not None:
+                then(accepted)
+
+        return await self._commit(run, committed)
+
+    # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────
+
+    async def ask(self, approval: Approval) -> Approval:
+        asked = await self._commit(lambda db: approvals.ask(db, approval))
+        self._times.see([asked])
+        return asked
+
+    async def approval(self, approval_id: str) -> Approval | None:
+        expiry = self._times.now()
+        found = await self._read(lambda db: approvals.find(db, approval_id, expiry))
+        if found is not None:
+            self._times.see([found])
+        return found
+
+    async def approvals(
+        self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]:
+        expiry = self._times.now()
+        found = await self._read(lambda db: approvals.list_approvals(db, states, session, limit, expiry))
+        self._times.see(found)
+        return found
+
+    async def decide(
+        self, approval_id: str, decision: Decision, inbound: Inbound | None, then: Callable[[Accepted], None]
+    ) -> Approval | Refusal:
+        def committed(decided: tuple[Approval, Accepted | None] | Refusal) -> None:
+            if not isinstance(decided, Refusal) and decided[1] is not None and not decided[1].duplicate:
+                then(decided[1])
+
+        now = self._clock.now()
+        expiry = self._times.now()
+        decided = await self._commit(
+            lambda db: approvals.decide(db, self._ids, approval_id, decision, inbound, now, expiry), committed
+        )
+        if isinstance(decided, Refusal):
+            return decided
+        if decided[0].state == "denied":
+            self._times.forget([approval_id])
+        return decided[0]
+
+    async def use(self, approval_id: str, turn_id: str, action: str) -> bool:
+        expiry = self._times.now()
+        used = await self._commit(lambda db: approvals.use(db, approval_id, turn_id, action, expiry))
+        if used:
+            self._times.forget([approval_id])
+        return used
+
+    async def fail(self, approval_id: str, turn_id: str) -> bool:
+        failed = await self._commit(lambda db: approvals.fail(db, approval_id, turn_id))
+        if failed:
+            self._times.forget([approval_id])
+        return failed
+
+    async def expire(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
+        now = self._clock.now()
+        expiry = self._times.now()
+        gone, _ = await self._commit(lambda db: approvals.expire(db, self._ids, words, now, expiry), _each_new(then))
+        self._times.forget([each.id for each in gone])
+        return gone
+
+    async def remind(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
+        now = self._clock.now()
+        expiry = self._times.now()
+        late, _ = await self._commit(lambda db: approvals.remind(db, self._ids, words, now, expiry), _each_new(then))
+        return late
+
+    async def find_grant(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
+        return await self._read(lambda db: approvals.find_grant(db, tool, action, requester, session))
+
+    async def grants(self, limit: int = 100) -> Sequence[Grant]:
+        return await self._read(lambda db: approvals.list_grants(db, limit))
+
+    async def revoke(self, grant_id: str) -> bool:
+        return await self._commit(lambda db: approvals.revoke_grant(db, grant_id))
+
+    # ── persons ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def find_person(self, who: str) -> Person | None:
+        return await self._read(lambda db: persons.find_person(db, who))
+
+    async def people(self, limit: int = 1_000, after: str = "") -> Sequence[Person]:
+        return await self._read(lambda db: persons.list_people(db, limit, after))
+
+    async def contact_history(self, person: Person) -> ContactHistory:
+        return await self._read(lambda db: persons.read_history(db, person))
+
+    async def last_texts(self, person: Person) -> Sequence[str]:
+        return await self._read(lambda db: persons.read_last_texts(db, person))
+
+    async def known_people(self) -> Sequence[Person]:
+        return await self._read(persons.known_people)
+
+    async def save_person(self, person: Person) -> None:
+        now = self._clock.now()
+        await self._commit(lambda db: persons.save(db, person, now))
+
+    async def seed_people(self, entries: Sequence[Entry]) -> None:
+        now = self._clock.now()
+        if entries and not await self._read(lambda db: persons.is_seeded(db, entries)):
+            await self._commit(lambda db: persons.seed(db, entries, now))
+
+    # ── turns and their facts ───────────────────────────────────────────────────────────────────────────────
+
+    async def turns(self, limit: int) -> Sequence[TurnRecord]:
+        return await self._read(lambda db: turn_traces.turns(db, self._ids, limit))
+
+    async def turn(self, turn_id: str) -> TurnTrace | None:
+        return await self._read(lambda db: turn_traces.turn(db, self._ids, turn_id))
+
+    async def last_turn(self, session: str) -> TurnTrace | None:
+        found = await self._read(lambda db: turn_traces.find_last(db, self._ids, session))
+        if found is None:
+            return None
+        return await self.turn(found)
+
+    async def facts(self, session: str, subject: str | None = None, limit: int = MOST_FACTS) -> Sequence[SessionFact]:
+        return await self._read(lambda db: facts.find(db, self._ids, session, subject, limit))
+
+    # ── erasure: each session is one all-or-nothing task ────────────────────────────────────────────────────
+
+    async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
+        targets = await self._read(lambda db: erasure.targets_of_session(db, self._ids, session))
+        return await self._erase_all(targets, dry_run)
+
+    async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
+        targets = await self._targets_of_person(person, part_of)
+        targets = await self._read(lambda db: erasure.with_helpers(db, self._ids, targets))
+        erased = await self._erase_all(targets, dry_run)
+        if dry_run:
+            return erased
+        told = await self._commit(lambda db: erasure.erase_decisions(db, person))
+        await self._commit(lambda db: persons.forget(db, str(person)))
+        return replace(erased, messages=erased.messages + told)
+
+    async def scrub(self) -> None:
+        decision: UncancellableFuture[None] = UncancellableFuture(loop=self._loop)
+        self._writer.submit(WriterTask(erasure.scrub, decision, mode="alone"))
+        await decision
+
+    async def _targets_of_person(self, person: SenderId, part_of: PartOf) -> list[Target]:
+        """Where nobody else wrote, the session is theirs alone, whatever its kind."""
+        wrote = await self._read(lambda db: erasure.sessions_written_in(db, person))
+        found: list[Target] = []
+        for row, key in await self._read(erasure.all_sessions):
+            part = part_of(key)
+            if part == "own":
+                found.append(Target(row, key))
+            elif row in wrote or part == "shared":
+                target = await self._target(row, key, person, has_written=row in wrote)
+                found += [] if target is None else [target]
+        return found
+
+    async def _target(self, row: int, key: str, person: SenderId, *, has_written: bool) -> Target | None:
+        """A conversation may be older than the records of who wrote in it: its messages tell as well."""
+        speakers = erasure.senders(await self.messages(key))
+        if not has_written and person.sender not in speakers:
+            return None
+        shared = await self._read(lambda db: erasure.others_wrote_in(db, row, person))
+        return Target(row, key, person if shared or speakers - {person.sender} else None)
+
+    async def _erase_all(self, targets: Sequence[Target], dry_run: bool) -> Erased:
+        messages = 0
+        for target in targets:
+            if dry_run:
+                messages += await self._read(lambda db: erasure.count(db, target))  # noqa: B023  awaited at once
+            else:
+                messages += await self._erase(target)
+        if not dry_run:
+            await self._remove_unused_blobs()
+        return Erased(
+            sessions=tuple(target.key for target in targets if target.person is None),
+            shared=tuple(target.key for target in targets if target.person is not None),
+            messages=messages,
+        )
+
+    async def _erase(self, target: Target) -> int:
+        return await self._commit(lambda db: erasure.erase(db, self.transcript, target))
+
+    # ── blobs: a file is on disk before its row, and its row is gone before the file goes ───────────────────
+
+    async def put_blob(self, data: bytes, media_type: str = "") -> Blob:
+        blob = await asyncio.to_thread(describe_blob, data, media_type)
+        files = await self._blob_files()
+        now = to_micros(self._clock.now())
+        async with self._blob_lock:
+            await asyncio.to_thread(files.write, blob.sha256, data)
+            crash_point("blob:after_file")
+            await self._commit(lambda db: blobs.add(db, blob, now))
+        crash_point("blob:after_commit")
+        return blob
+
+    async def read_blob(self, sha256: str) -> bytes | None:
+        if not await self._read(lambda db: blobs.is_known(db, sha256)):
+            return None
+        return await asyncio.to_thread((await self._blob_files()).read, sha256)
+
+    async def sweep_blobs(self) -> int:
+        files = await self._blob_files()
+        if not files.is_there:
+            return 0
+        removed = await self._remove_unused_blobs()
+        async with self._blob_lock:
+            known = await self._read(blobs.names)
+            present = await asyncio.to_thread(files.names)
+            for name in present - known:
+                await asyncio.to_thread(files.erase, name)
+        for name in known - present:
+            log.error("blob %s is missing in %s; put that file back from a backup", name, BLOBS)
+        return removed + len(present - known)
+
+    async def _remove_unused_blobs(self) -> int:
+        """What the last to use it has left. Raises StoreFailed; what stays of files then the next sweep removes."""
+        before = to_micros(self._clock.now() - BLOB_GRACE)
+        async with self._blob_lock:
+            unused = await self._commit(lambda db: blobs.remove_unused(db, before))
+            if unused:
+                crash_point("blob:before_erase")
+                files = await self._blob_files()
+                for name in unused:
+                    await asyncio.to_thread(files.erase, name)
+        return len(unused)
+
+    async def _copy_blobs(self, directory: Path) -> None:
+        """For whoever holds the lock since the database was copied."""
+        if names := await self._read(blobs.names):
+            await asyncio.to_thread((await self._blob_files()).copy_into, directory / BLOBS, names)
+
+    async def _blob_files(self) -> BlobDirectory:
+        return BlobDirectory(Path(await self._read(lambda db: db.filename)).parent / BLOBS)
 
     # ── what extensions remember ────────────────────────────────────────────────────────────────────────────
 
@@ -337,3 +601,56 @@ class SqliteStore(ApprovalRows, PersonRows, TurnRows, ErasureRows):
 
     async def close(self) -> None:
         await self._writer.close()
+
+    # ── hand-over to the writer ─────────────────────────────────────────────────────────────────────────────
+
+    def watch_writes(self, tell: Callable[[SessionError | None], None]) -> None:
+        """Call `tell` when the store fails to write, and with None when it can write again."""
+        self._writer.health.on_change = tell
+
+    async def check_writable(self) -> SessionError | None:
+        """Why the store cannot write now; None: it can."""
+        health = self._writer.health
+        if health.begin_look():
+            try:
+                health.change(await self._commit(write_probe))
+            except SessionError as error:
+                health.change(error)
+        return health.failure
+
+    async def _commit(
+        self,
+        run: Callable[[apsw.Connection], T],
+        then: Callable[[T], None] | None = None,
+        *,
+        lazy: bool = False,
+        repeatable: bool = True,
+    ) -> T:
+        """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
+        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
+        repeatable = repeatable and not self.writes_files
+        self._writer.submit(WriterTask(run, decision, then, repeatable=repeatable), lazy=lazy)
+        return await decision
+
+    async def _read(self, run: Callable[[apsw.Connection], T]) -> T:
+        """Read what is committed, outside of the commit group: a write that fails does not fail it."""
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._writer.submit(WriterTask(run, answer, mode="read"))
+        return await answer
+
+
+def _if_done(then: Callable[[], None]) -> Callable[[bool], None]:
+    def committed(done: bool) -> None:
+        if done:
+            then()
+
+    return committed
+
+
+def _each_new(then: Callable[[Accepted], None]) -> Callable[[tuple[list[Approval], list[Accepted]]], None]:
+    def committed(changed: tuple[list[Approval], list[Accepted]]) -> None:
+        for accepted in changed[1]:
+            if not accepted.duplicate:
+                then(accepted)
+
+    return committed

@@ -1,16 +1,14 @@
-"""Traces of turns, and the store's port for them: the latest in short, and one with all that is left of what it did."""
+"""Traces of turns: the latest as records, and one with all that is left of it."""
 
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import apsw
 
-from finclaw.kernel.fact import SessionFact
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.redaction import hide_and_cut
-from finclaw.storage.sqlite import facts, inbox, joining, transcript
+from finclaw.storage.sqlite import inbox, joining, transcript
 from finclaw.storage.sqlite.codec import (
     PublicIds,
     events_of,
@@ -19,30 +17,12 @@ from finclaw.storage.sqlite.codec import (
     read_inbound,
     read_usage,
 )
-from finclaw.storage.sqlite.writer import WriterClient
 from finclaw.transcript.fold import fold
 
 _TURNS = (
     "SELECT turn.id, key, turn.status, started_at, turn.ended_at, steps, usage, cost, inbound.body FROM turn "
     "JOIN session ON session.id = turn.session JOIN inbound ON inbound.id = turn.id "
 )
-
-
-class TurnRows(WriterClient):
-    """The part of a store that tells of turns and their facts."""
-
-    async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._read(lambda db: turns(db, self._ids, limit))
-
-    async def turn(self, turn_id: str) -> TurnTrace | None:
-        return await self._read(lambda db: turn(db, self._ids, turn_id))
-
-    async def last_turn(self, session: str) -> TurnTrace | None:
-        found = await self._read(lambda db: find_last(db, self._ids, session))
-        return None if found is None else await self.turn(found)
-
-    async def facts(self, session: str, subject: str | None = None, limit: int = facts.MOST) -> Sequence[SessionFact]:
-        return await self._read(lambda db: facts.find(db, self._ids, session, subject, limit))
 
 
 def turns(db: apsw.Connection, ids: PublicIds, limit: int) -> list[TurnRecord]:

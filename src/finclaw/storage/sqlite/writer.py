@@ -7,21 +7,18 @@ so that they see what was written before them and a disk that refuses the write 
 
 import asyncio
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import apsw
 
-from finclaw.cancellation import UncancellableFuture
-from finclaw.errors import SessionError, StoreFailed, Superseded
-from finclaw.kernel.port import Clock
-from finclaw.storage.sqlite.codec import PublicIds
+from finclaw.errors import SessionError, StoreCorrupt, StoreFailed, Superseded
 from finclaw.storage.sqlite.database import boot_epoch, explain, mark_closed
-from finclaw.storage.sqlite.write_health import WriteHealth, write_probe
 
 log = logging.getLogger(__name__)
 
@@ -198,6 +195,54 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+FRESH_SECONDS: Final = 1.0
+"""For so long the last commit or probe counts, so that a health check is cheap however often it comes."""
+_PROBE: Final = bytes(64 * 1_024)
+
+
+class WriteHealth:
+    """The health of one store's writes. Lives on the event loop."""
+
+    def __init__(self) -> None:
+        self.failure: SessionError | None = None
+        self.on_change: Callable[[SessionError | None], None] | None = None
+        self._looked_at = float("-inf")
+        self._written = 0
+
+    def note(self, answers: Sequence[object], written: int) -> None:
+        """Note what became of a group of writes, and how many groups have reached the disk by now."""
+        failure = next((each for each in answers if isinstance(each, StoreFailed | StoreCorrupt)), None)
+        if failure is not None or written != self._written:
+            self.change(failure)
+        self._written = written
+
+    def change(self, failure: SessionError | None) -> None:
+        self._looked_at = asyncio.get_running_loop().time()
+        is_news = (failure is None) != (self.failure is None)
+        self.failure = failure
+        if is_news and self.on_change is not None:
+            self.on_change(failure)
+
+    def begin_look(self) -> bool:
+        """Return whether to probe now. Whoever asks meanwhile gets the last known state."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < FRESH_SECONDS:
+            return False
+        self._looked_at = now
+        return True
+
+
+def write_probe(db: apsw.Connection) -> None:
+    """Write to the file system and to the journal, in a commit that changes nothing. Raises OSError, apsw.Error."""
+    from tempfile import TemporaryFile  # noqa: PLC0415  start-up: only a health check needs it
+
+    with TemporaryFile(dir=Path(db.filename).parent) as file:
+        file.write(_PROBE)
+        file.flush()
+        os.fsync(file.fileno())
+    db.execute(f"PRAGMA user_version = {int(db.pragma('user_version'))}")  # rewrites a page, also with the same value
+
+
 class Writer(Protocol):
     health: WriteHealth
 
@@ -316,56 +361,3 @@ def _settle(health: WriteHealth, group: Sequence[WriterTask[Any]], answers: Sequ
     health.note([answer for work, answer in zip(group, answers, strict=True) if work.mode == "write"], written)
     for work, answer in zip(group, answers, strict=True):
         work.settle(answer)
-
-
-class WriterClient:
-    """The base of every part of a store: all parts hand their work to one writer."""
-
-    writes_files: ClassVar[bool] = False
-    """Its pieces change more than the database, and must not be done a second time."""
-
-    def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
-        self._writer = writer
-        self._clock = clock
-        self._ids = ids
-        self._loop = asyncio.get_running_loop()
-
-    def watch_writes(self, tell: Callable[[SessionError | None], None]) -> None:
-        """Call `tell` when the store fails to write, and with None when it can write again."""
-        self._writer.health.on_change = tell
-
-    async def check_writable(self) -> SessionError | None:
-        """Why the store cannot write now; None: it can."""
-        health = self._writer.health
-        if health.begin_look():
-            try:
-                health.change(await self._commit(write_probe))
-            except SessionError as error:
-                health.change(error)
-        return health.failure
-
-    async def _commit(
-        self,
-        run: Callable[[apsw.Connection], T],
-        then: Callable[[T], None] | None = None,
-        *,
-        lazy: bool = False,
-        repeatable: bool = True,
-    ) -> T:
-        """One piece of the next group. A cancelled caller leaves only after the commit has been decided."""
-        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
-        repeatable = repeatable and not self.writes_files
-        self._writer.submit(WriterTask(run, decision, then, repeatable=repeatable), lazy=lazy)
-        return await decision
-
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T:
-        """Read what is committed, outside of the commit group: a write that fails does not fail it."""
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._writer.submit(WriterTask(run, answer, mode="read"))
-        return await answer
-
-    async def _alone(self, run: Callable[[apsw.Connection], T]) -> T:
-        """Outside of any transaction, and to its end even if the caller is cancelled."""
-        decision: UncancellableFuture[T] = UncancellableFuture(loop=self._loop)
-        self._writer.submit(WriterTask(run, decision, mode="alone"))
-        return await decision
