@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import chain, islice, repeat
 from typing import Any, Final
 
 from aiogram import Bot
@@ -17,7 +18,7 @@ from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientResponseError
 
 from finclaw.channels.telegram.chats import ChatBook, read_name
-from finclaw.channels.telegram.failures import describe, is_passing, translate_call
+from finclaw.channels.telegram.failures import channel_errors, describe, translate_call
 from finclaw.channels.telegram.inbound import ALLOWED_UPDATES, UpdateIntake, UpdateReader
 from finclaw.channels.telegram.options import (
     CAPABILITIES,
@@ -26,7 +27,7 @@ from finclaw.channels.telegram.options import (
     read_options,
     read_token,
 )
-from finclaw.channels.telegram.outbound import MessageSender, SendPace, show_reaction, show_typing
+from finclaw.channels.telegram.outbound import MessageSender, SendPace, read_thread, show_reaction, show_typing
 from finclaw.channels.telegram.webhook import WebhookListener
 from finclaw.commands.declaration import describe_in
 from finclaw.errors import AttachmentRefused, ChannelError, ConfigError
@@ -34,6 +35,7 @@ from finclaw.kernel.envelope import Attachment, Inbound, Receipt
 from finclaw.kernel.port import Accept, Channel, ChannelSpec, Command
 from finclaw.kernel.record import OutboxItem
 from finclaw.redaction import hide_known_secrets
+from finclaw.text import Language
 
 log = logging.getLogger(__name__)
 
@@ -104,10 +106,9 @@ class TelegramChannel(Channel):
         waits = _waits()
         while True:
             try:
-                return await self._bot.get_me()
+                with channel_errors(passing=True):
+                    return await self._bot.get_me()
             except AiogramError as error:
-                if not is_passing(error):
-                    raise translate_call(error) from None
                 wait = next(waits)
                 log.warning("channel %s: no Telegram (%s); again in %g s", self.name, describe(error), wait)
                 await self._clock.sleep(wait)
@@ -119,12 +120,13 @@ class TelegramChannel(Channel):
         while True:
             call = _RawUpdates(offset=offset, timeout=POLL_SECONDS, allowed_updates=ALLOWED_UPDATES)
             try:
-                updates: Any = await self._bot(call, request_timeout=POLL_SECONDS + int(REQUEST_SECONDS))
+                with channel_errors(passing=True):
+                    updates: Any = await self._bot(call, request_timeout=POLL_SECONDS + int(REQUEST_SECONDS))
             except AiogramError as error:
-                if not is_passing(error):
-                    raise translate_call(error) from None
                 self.connected = isinstance(error, TelegramRetryAfter)
-                wait = float(error.retry_after) if isinstance(error, TelegramRetryAfter) else next(waits)
+                wait = next(waits)
+                if isinstance(error, TelegramRetryAfter):
+                    wait = float(error.retry_after)
                 log.warning("channel %s: no updates (%s); again in %g s", self.name, describe(error), wait)
                 await self._clock.sleep(wait)
                 continue
@@ -134,13 +136,11 @@ class TelegramChannel(Channel):
 
     async def _remove_webhook(self) -> None:
         """Telegram gives no updates to a poll while there is a webhook."""
-        try:
+        with channel_errors():
             info = await self._bot.get_webhook_info()
             if info.url:
                 log.warning("channel %s: removing the webhook of this bot, because the settings say polling", self.name)
                 await self._bot.delete_webhook()
-        except AiogramError as error:
-            raise translate_call(error) from None
 
     async def _serve_webhook(self, options: WebhookOptions, reader: UpdateReader, accept: Accept) -> None:
         async def take(raw: dict[str, Any]) -> None:
@@ -156,10 +156,9 @@ class TelegramChannel(Channel):
             )
             self.webhook_port = listener.port
             try:
-                await self._bot(call)
+                with channel_errors():
+                    await self._bot(call)
                 await asyncio.Event().wait()
-            except AiogramError as error:
-                raise translate_call(error) from None
             finally:
                 self.webhook_port = None
 
@@ -182,8 +181,7 @@ class TelegramChannel(Channel):
     async def typing(self, inbound: Inbound, active: bool) -> None:
         chat = self._chats.chat_of(inbound.conversation)
         if active and chat is not None:
-            thread = inbound.thread if inbound.thread and inbound.thread.isdecimal() else None
-            await show_typing(self._bot, chat, None if thread is None else int(thread))
+            await show_typing(self._bot, chat, read_thread(inbound.thread))
 
     @property
     def unreachable(self) -> Mapping[str, str]:
@@ -196,12 +194,12 @@ class TelegramChannel(Channel):
         return await download_file(self._bot, attachment, self.capabilities.media[attachment.kind])
 
     async def check(self) -> str:
-        try:
+        with channel_errors():
             me = await self._bot.get_me()
             info = await self._bot.get_webhook_info()
-        except AiogramError as error:
-            raise translate_call(error) from None
-        return describe_bot(me, info, self._options.webhook)
+        webhook = self._options.webhook
+        token = f"the token is that of @{me.username}"
+        return "; ".join((token, *_describe_way_in(info, webhook), *_describe_groups(me)))
 
     async def close(self) -> None:
         await self._intake.close()
@@ -209,10 +207,10 @@ class TelegramChannel(Channel):
 
 
 def _waits() -> Iterator[float]:
-    yield from RETRY_SECONDS
-    while True:
-        yield RETRY_SECONDS[-1]
+    return chain(RETRY_SECONDS, repeat(RETRY_SECONDS[-1]))
 
+
+# ── the list of commands that Telegram shows beside the input field ─────────────────────────────────────────
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
 _MOST: Final = 100
@@ -220,35 +218,35 @@ _LONGEST: Final = 256
 
 
 def command_names(commands: Sequence[Command]) -> frozenset[str]:
-    """What people can choose from the list, and write in a group without naming the bot."""
+    """Return the names that people can choose from the list, and write in a group without naming the bot."""
     return frozenset(each.name for each in _listed(commands))
 
 
 async def show_commands(bot: Bot, commands: Sequence[Command], channel: str) -> None:
     """Set the list for everybody, and the one for people whose Telegram is in Korean: names are the same in both."""
-    english = list[BotCommand]()
-    korean = list[BotCommand]()
-    for each in _listed(commands):
-        english.append(BotCommand(command=each.name, description=describe_in("en", each.description)[:_LONGEST]))
-        korean.append(BotCommand(command=each.name, description=describe_in("ko", each.description)[:_LONGEST]))
-    if not english:
+    if not (listed := _listed(commands)):
         return
     try:
-        await bot.set_my_commands(english)
-        await bot.set_my_commands(korean, language_code="ko")
+        await bot.set_my_commands(_translate(listed, "en"))
+        await bot.set_my_commands(_translate(listed, "ko"), language_code="ko")
     except AiogramError as error:
         log.warning("channel %s: the list of commands could not be set: %s", channel, describe(error))
 
 
-def _listed(commands: Sequence[Command]) -> Iterator[Command]:
-    """Those that everybody may use and whose names Telegram takes."""
+def _listed(commands: Sequence[Command]) -> list[Command]:
+    """Return the commands that everybody may use and whose names Telegram takes."""
     fit = (each for each in commands if not each.roles and _NAME.fullmatch(each.name) and each.description.strip())
-    for _, each in zip(range(_MOST), fit, strict=False):
-        yield each
+    return list(islice(fit, _MOST))
 
 
-def describe_bot(me: User, info: WebhookInfo, webhook: WebhookOptions | None) -> str:
-    return "; ".join((f"the token is that of @{me.username}", *_describe_way_in(info, webhook), *_describe_groups(me)))
+def _translate(commands: Sequence[Command], language: Language) -> list[BotCommand]:
+    return [
+        BotCommand(command=each.name, description=describe_in(language, each.description)[:_LONGEST])
+        for each in commands
+    ]
+
+
+# ── a bot in words, for `finclaw channels test` ─────────────────────────────────────────────────────────────
 
 
 def _describe_way_in(info: WebhookInfo, webhook: WebhookOptions | None) -> Iterator[str]:
@@ -259,8 +257,7 @@ def _describe_way_in(info: WebhookInfo, webhook: WebhookOptions | None) -> Itera
     elif info.url == webhook.url:
         yield f"the webhook {info.url} is set"
     else:
-        now = f"is {info.url}" if info.url else "is not set"
-        yield f"the webhook {now}, and the gateway sets {webhook.url} when it starts"
+        yield f"the webhook is {info.url or 'not set'}, and the gateway sets {webhook.url} when it starts"
     if webhook is not None and info.last_error_message:
         listens = f"http://{webhook.host}:{webhook.port}"
         yield (
@@ -283,6 +280,8 @@ def _describe_groups(me: User) -> Iterator[str]:
             "the group again)"
         )
 
+
+# ── files that people send ──────────────────────────────────────────────────────────────────────────────────
 
 DOWNLOAD_SECONDS: Final = 50
 

@@ -1,4 +1,6 @@
-"""What is remembered of chats: groups that became supergroups, and chats that take nothing from us any more.
+"""Chats of a bot and names of their messages.
+
+Two things are remembered: groups that became supergroups, and chats that take nothing from us any more.
 
 To the gateway a group that became a supergroup stays the conversation that it was, so that its session, its people
 and the allow lists stay too.
@@ -39,7 +41,7 @@ class ChatBook:
         """Read what is remembered, once."""
         if self._notes is None:
             kept = await self._recall()
-            self._notes = ChatNotes() if kept is None else msgspec.convert(kept, ChatNotes)
+            self._notes = msgspec.convert(kept or {}, ChatNotes)
             self._chats = {conversation: int(chat) for chat, conversation in self._notes.moved.items()}
 
     @property
@@ -64,7 +66,8 @@ class ChatBook:
             return
         log.info("channel %s: group %s is now supergroup %s, and stays one conversation", self._channel, old, new)
         moved = {chat: where for chat, where in self.notes.moved.items() if where != conversation}
-        moved |= {str(old): conversation} if str(old) != conversation else {}
+        if str(old) != conversation:
+            moved[str(old)] = conversation
         await self._keep(ChatNotes({**moved, str(new): conversation}, self.notes.unreachable))
         self._chats[conversation] = new
 
@@ -89,13 +92,17 @@ class ChatBook:
 
 
 def name_message(chat: int, number: int) -> str:
+    """Return a name such as `-1001/45`, because Telegram counts messages in each chat separately.
+
+    A group that becomes a supergroup begins to count again, under another chat: its new messages have other names.
+    """
     return f"{chat}/{number}"
 
 
 def read_name(name: str | None) -> tuple[int, int] | None:
-    """The chat and the number; None for what is no name of a message, such as that of an update."""
-    chat, slash, number = (name or "").partition("/")
+    """Return the chat and the number; None for anything but a message, such as an update."""
+    chat, _, number = (name or "").partition("/")
     try:
-        return (int(chat), int(number)) if slash else None
+        return int(chat), int(number)
     except ValueError:
         return None

@@ -1,6 +1,8 @@
 """Translation of errors: what aiogram raises becomes what the port promises, without the bot's token."""
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 import aiohttp
@@ -47,16 +49,30 @@ def translate_send(error: Exception) -> SendError:
         return SendFailed(said, retry_after=float(error.retry_after))
     if isinstance(error, TelegramBadRequest | TelegramForbiddenError | TelegramEntityTooLarge):
         return _translate_refusal(said)
-    never_left = isinstance(error, TelegramNetworkError) and isinstance(error.__cause__, _NEVER_LEFT)
-    # Of a 5xx nothing was shown; a token that was revoked the operator can mend, and then it arrives.
-    answered = isinstance(error, TelegramAPIError) and not isinstance(error, TelegramNetworkError)
-    return SendFailed(said) if never_left or answered else SendUnknown(said)
+    if isinstance(error, TelegramNetworkError):
+        never_left = isinstance(error.__cause__, _NEVER_LEFT)
+    else:  # after a 5xx nothing was shown; a revoked token can be replaced, and then the message arrives
+        never_left = isinstance(error, TelegramAPIError)
+    return SendFailed(said) if never_left else SendUnknown(said)
 
 
 def _translate_refusal(said: str) -> SendRefused:
     if "can't parse entities" in said:
         return MarkupRefused(said)
-    return SendRefused(f"the text is longer than Telegram takes: {said}" if "too long" in said else said)
+    if "too long" in said:
+        return SendRefused(f"the text is longer than Telegram takes: {said}")
+    return SendRefused(said)
+
+
+@contextmanager
+def channel_errors(*, passing: bool = False) -> Generator[None]:
+    """Raise ChannelError if a call in the block fails; with `passing`, errors that may go away stay as they are."""
+    try:
+        yield
+    except AiogramError as error:
+        if passing and is_passing(error):
+            raise
+        raise translate_call(error) from None
 
 
 def translate_call(error: AiogramError) -> ChannelError:
@@ -80,6 +96,6 @@ def translate_call(error: AiogramError) -> ChannelError:
 
 
 def is_passing(error: AiogramError) -> bool:
-    """Whether the same call may work a little later: the line or the server is down."""
-    lasting = (TelegramBadRequest, TelegramConflictError, TelegramForbiddenError, TelegramNotFound)
-    return not isinstance(error, (*lasting, TelegramUnauthorizedError))
+    """Return whether the same call may work a little later: the network or the server is down."""
+    lasting = TelegramBadRequest | TelegramConflictError | TelegramForbiddenError | TelegramNotFound
+    return not isinstance(error, lasting | TelegramUnauthorizedError)

@@ -1,4 +1,4 @@
-"""Reading of updates: what Telegram sends becomes an Inbound."""
+"""Updates: each is read as an Inbound and is on disk, in Telegram's order, before Telegram is told that we have it."""
 
 import asyncio
 import logging
@@ -18,6 +18,7 @@ from aiogram.types import (
     CallbackQuery,
     Chat,
     Document,
+    MaybeInaccessibleMessageUnion,
     Message,
     MessageEntity,
     MessageReactionUpdated,
@@ -46,6 +47,8 @@ _OTHER_AUTHOR: Final = (
     "via_bot", "sender_business_bot",
 )  # fmt: skip
 """Fields of a message that its sender did not write. Bot API servers before 7.0 have no `forward_origin`."""
+_CHAT_TYPES: Final[dict[str, ChatType]] = {"private": "direct", "channel": "channel"}
+"""Every other chat is a group."""
 _TELEGRAM: Final = 777000
 """Telegram's service account, which forwards posts of a linked channel."""
 
@@ -76,27 +79,28 @@ class UpdateReader:
 
     def _read_message(self, message: Message) -> Inbound | None:
         sender = self._author(message)
-        text = message.text or message.caption or ""
-        entities = message.entities or message.caption_entities or []
+        text, entities = _text_of(message)
         attachments = tuple(_attachments(message))
         if message.sticker is not None:
             text = message.sticker.emoji or ""
         if sender is None or not (text or attachments):
             return None
-        answered = _answered(message)
-        is_to_us = answered is not None and answered.from_user is not None and answered.from_user.id == self._bot.id
-        return Inbound(
+        reply_to = None
+        mentions_us = self._entities.is_addressed(text, entities, self._commands)
+        answered = message.reply_to_message
+        # A message in a topic that answers nothing refers to the beginning of the topic.
+        if answered is not None and answered.forum_topic_created is None:
+            reply_to = name_message(message.chat.id, answered.message_id)
+            mentions_us |= answered.from_user is not None and answered.from_user.id == self._bot.id
+        return self._inbound(
+            message.chat,
+            sender,
             text=self._entities.read(text, entities),
-            channel=self._channel,
-            account=self._account,
-            conversation=self._chats.conversation_of(message.chat.id),
             message_id=name_message(message.chat.id, message.message_id),
-            sender=sender,
-            chat_type=_chat_type(message.chat),
             thread=_thread(message),
-            reply_to=None if answered is None else name_message(message.chat.id, answered.message_id),
+            reply_to=reply_to,
             attachments=attachments,
-            mentions_us=is_to_us or self._entities.is_addressed(text, entities, self._commands),
+            mentions_us=mentions_us,
             forwarded=_has_other_author(message),
         )
 
@@ -104,39 +108,34 @@ class UpdateReader:
         sender = self._author(message)
         if sender is None:
             return None
-        text = message.text or message.caption or ""
-        entities = message.entities or message.caption_entities or []
-        return Inbound(
-            text=self._entities.read(text, entities),
-            channel=self._channel,
-            account=self._account,
-            conversation=self._chats.conversation_of(message.chat.id),
+        sent_at = None
+        if message.edit_date is not None:
+            sent_at = datetime.fromtimestamp(message.edit_date, UTC)
+        return self._inbound(
+            message.chat,
+            sender,
+            text=self._entities.read(*_text_of(message)),
             message_id=f"update-{update}",
-            sender=sender,
-            chat_type=_chat_type(message.chat),
             thread=_thread(message),
             kind="edit",
             target=name_message(message.chat.id, message.message_id),
             forwarded=_has_other_author(message),
             edited=True,
-            sent_at=None if message.edit_date is None else datetime.fromtimestamp(message.edit_date, UTC),
+            sent_at=sent_at,
         )
 
     def _read_press(self, press: CallbackQuery) -> Inbound | None:
-        """A pressed button. One under a message that was passed on elsewhere belongs to no chat of ours."""
+        """Read a pressed button. One under a message that was passed on elsewhere belongs to no chat of ours."""
         sender = self._sender(press.from_user)
         if sender is None or press.message is None or not press.data:
             return None
         chat = press.message.chat
-        return Inbound(
+        return self._inbound(
+            chat,
+            sender,
             text=press.data,
-            channel=self._channel,
-            account=self._account,
-            conversation=self._chats.conversation_of(chat.id),
             message_id=f"callback-{press.id}",
-            sender=sender,
-            chat_type=_chat_type(chat),
-            thread=_thread(press.message) if isinstance(press.message, Message) else None,
+            thread=_thread(press.message),
             kind="action",
             target=name_message(chat.id, press.message.message_id),
             mentions_us=True,
@@ -148,27 +147,33 @@ class UpdateReader:
             return None
         before = [each.emoji for each in reaction.old_reaction if isinstance(each, ReactionTypeEmoji)]
         now = [each.emoji for each in reaction.new_reaction if isinstance(each, ReactionTypeEmoji)]
-        return Inbound(
+        return self._inbound(
+            reaction.chat,
+            sender,
             text=next((emoji for emoji in now if emoji not in before), ""),
-            channel=self._channel,
-            account=self._account,
-            conversation=self._chats.conversation_of(reaction.chat.id),
             message_id=f"update-{update}",
-            sender=sender,
-            chat_type=_chat_type(reaction.chat),
             kind="reaction",
             target=name_message(reaction.chat.id, reaction.message_id),
+        )
+
+    def _inbound(self, chat: Chat, sender: Sender, **fields: Any) -> Inbound:
+        return Inbound(
+            channel=self._channel,
+            account=self._account,
+            conversation=self._chats.conversation_of(chat.id),
+            sender=sender,
+            chat_type=_CHAT_TYPES.get(chat.type, "group"),
+            **fields,
         )
 
     def _author(self, message: Message) -> Sender | None:
         """None for what a chat has posted: a channel, or a group in whose name an administrator writes anonymously."""
         if message.sender_chat is not None or message.is_automatic_forward:
             return None
-        user = message.from_user
-        return None if user is not None and user.id == _TELEGRAM else self._sender(user)
+        return self._sender(message.from_user)
 
     def _sender(self, user: User | None) -> Sender | None:
-        if user is None:
+        if user is None or user.id == _TELEGRAM:
             return None
         is_self = user.id == self._bot.id
         language = user.language_code or ""
@@ -179,19 +184,15 @@ def _has_other_author(message: Message) -> bool:
     return any(getattr(message, name) is not None for name in _OTHER_AUTHOR)
 
 
-def _chat_type(chat: Chat) -> ChatType:
-    return "direct" if chat.type == "private" else "channel" if chat.type == "channel" else "group"
+def _text_of(message: Message) -> tuple[str, list[MessageEntity]]:
+    return message.text or message.caption or "", message.entities or message.caption_entities or []
 
 
-def _thread(message: Message) -> str | None:
-    """The topic. In groups without topics a chain of answers has such a number too."""
-    return str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else None
-
-
-def _answered(message: Message) -> Message | None:
-    """What it answers. A message in a topic that answers nothing refers to the beginning of the topic."""
-    answered = message.reply_to_message
-    return None if answered is None or answered.forum_topic_created is not None else answered
+def _thread(message: MaybeInaccessibleMessageUnion) -> str | None:
+    """Return the topic. In groups without topics a chain of answers has such a number too."""
+    if isinstance(message, Message) and message.is_topic_message and message.message_thread_id:
+        return str(message.message_thread_id)
+    return None
 
 
 def _attachments(message: Message) -> Iterator[Attachment]:
@@ -210,8 +211,8 @@ def _attachments(message: Message) -> Iterator[Attachment]:
 
 
 def _attach(file: _File, kind: AttachmentKind, mime: str) -> Attachment:
-    name = "" if isinstance(file, Voice | VideoNote) else file.file_name or ""
-    return Attachment(id=file.file_id, kind=kind, mime=mime, name=name, size=file.file_size)
+    name: str | None = getattr(file, "file_name", None)  # voice and video notes have none
+    return Attachment(id=file.file_id, kind=kind, mime=mime, name=name or "", size=file.file_size)
 
 
 STORE_PAUSE: Final = 1.0
@@ -290,10 +291,12 @@ class UpdateIntake:
         elif message is not None and message.migrate_from_chat_id is not None:
             await self._chats.move(message.migrate_from_chat_id, message.chat.id)
         elif member is not None and member.new_chat_member.status in GONE:
-            what = "blocked the bot" if member.chat.type == "private" else "removed the bot from the group"
-            await self._chats.mark_unreachable(member.chat.id, what)
-        elif message is not None or member is not None:
-            await self._chats.mark_reachable((message or member).chat.id)  # pyright: ignore[reportOptionalMemberAccess]
+            reason = "removed the bot from the group"
+            if member.chat.type == "private":
+                reason = "blocked the bot"
+            await self._chats.mark_unreachable(member.chat.id, reason)
+        elif (changed := message or member) is not None:
+            await self._chats.mark_reachable(changed.chat.id)
 
     def _answer_press(self, query: str) -> None:
         """End the spinner on a pressed button, beside the work: it is only a sign."""
@@ -314,7 +317,10 @@ _QUOTES: Final = ("blockquote", "expandable_blockquote")
 
 
 class EntityReader:
-    """A reader of texts for one bot: its own mention is markup, everybody else's is part of what was said."""
+    """A reader of texts for one bot: its own mention is markup, everybody else's is part of the text.
+
+    Telegram sends plain text and, beside it, entities: where links and mentions are, counted in UTF-16 units.
+    """
 
     def __init__(self, bot: User) -> None:
         self._bot = bot
@@ -340,7 +346,9 @@ class EntityReader:
             at = end
             if not written and units[at : at + 2] == " ".encode("utf-16-le") and not "".join(pieces).strip():
                 at += 2
-        return "".join((*pieces, _decode(units[at:]))).strip() if pieces else text
+        if not pieces:
+            return text
+        return "".join((*pieces, _decode(units[at:]))).strip()
 
     def _write(self, entity: MessageEntity, said: str) -> str:
         if entity.type == "text_link" and entity.url and said not in (entity.url, entity.url.removesuffix("/")):
@@ -367,11 +375,12 @@ class EntityReader:
             said = _decode(units[2 * entity.offset : 2 * (entity.offset + entity.length)])
             if self._is_ours(entity, said):
                 return True
-            found = _COMMAND.fullmatch(said) if entity.type == "bot_command" else None
-            if found is not None and found["bot"]:
-                if found["bot"].casefold() == self._username:
-                    return True
-            elif found is not None and entity.offset == 0 and found["name"].casefold() in commands:
+            found = _COMMAND.fullmatch(said)
+            if entity.type != "bot_command" or found is None:
+                continue
+            if found["bot"] and found["bot"].casefold() == self._username:
+                return True
+            if not found["bot"] and entity.offset == 0 and found["name"].casefold() in commands:
                 return True
         return False
 

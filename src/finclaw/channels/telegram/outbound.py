@@ -1,4 +1,4 @@
-"""Sending: an outbox item becomes one or more calls of the Bot API."""
+"""Sending: an outbox item becomes one or more calls of the Bot API, at the pace that Telegram allows."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -31,14 +31,15 @@ from aiogram.types import (
     LinkPreviewOptions,
     Message,
     ReactionTypeEmoji,
+    ReactionTypeUnion,
     ReplyParameters,
 )
 
 from finclaw.channels.telegram.chats import ChatBook, name_message, read_name
-from finclaw.channels.telegram.failures import describe, translate_call, translate_send
+from finclaw.channels.telegram.failures import channel_errors, describe, translate_send
 from finclaw.channels.telegram.options import CAPABILITIES, MOST_CAPTION, TelegramOptions
 from finclaw.errors import SendFailed, SendRefused
-from finclaw.kernel.envelope import ActionButton, Outbound, OutboundFile, Receipt
+from finclaw.kernel.envelope import ActionButton, Outbound, Receipt
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import OutboxItem
 
@@ -102,33 +103,28 @@ class MessageSender:
             link_preview_options=_NO_PREVIEW,
         )
         await self._pace.wait(chat, is_edit=True)
-        try:
-            await self._bot(text)
-        except TelegramBadRequest as error:
-            if "message is not modified" in error.message:
-                return
-            if "no text in the message to edit" not in error.message:
-                raise translate_send(error) from None
+        if not await self._change(chat, text, "message is not modified", "no text in the message to edit"):
             caption = EditMessageCaption(
                 chat_id=chat, message_id=number, caption=outbound.formatted, parse_mode=mode, reply_markup=markup
             )
             await self._change(chat, caption, "message is not modified")
-        except AiogramError as error:
-            await self._note_failure(chat, error)
-            raise translate_send(error) from None
 
     async def delete(self, platform_id: str) -> None:
         chat, number = _must_read(platform_id)
         await self._change(chat, DeleteMessage(chat_id=chat, message_id=number), "message to delete not found")
 
-    async def _change(self, chat: int, method: TelegramMethod[Any], fine: str) -> None:
+    async def _change(self, chat: int, method: TelegramMethod[Any], fine: str, unfit: str | None = None) -> bool:
+        """Return False if Telegram refuses with the text `unfit`; a refusal with the text `fine` is a success."""
         try:
             await self._bot(method)
         except AiogramError as error:
             if isinstance(error, TelegramBadRequest) and fine in error.message:
-                return
+                return True
+            if isinstance(error, TelegramBadRequest) and unfit is not None and unfit in error.message:
+                return False
             await self._note_failure(chat, error)
             raise translate_send(error) from None
+        return True
 
     async def _call(self, method: _SendMethod) -> Message:
         """One message, sent. A group that became a supergroup, and a picture that cannot be shown as one, are tried
@@ -157,7 +153,7 @@ class MessageSender:
     async def _plan(self, chat: int, outbound: Outbound) -> AsyncIterator[_SendMethod]:
         """The words, as the caption of the first file where they are short enough; the buttons are below the words."""
         is_caption = bool(outbound.attachments) and 0 < _units(outbound.fallback) <= MOST_CAPTION
-        thread = int(outbound.thread) if outbound.thread and outbound.thread.isdecimal() else None
+        thread = read_thread(outbound.thread)
         answer = _answer(chat, outbound.reply_to)
         mode = _parse_mode(outbound)
         markup = _keyboard(outbound.actions)
@@ -174,30 +170,26 @@ class MessageSender:
             answer = None
             markup = None
         for number, file in enumerate(outbound.attachments):
-            has_words = is_caption and number == 0
+            data = await self._read_blob(file.blob)
+            if data is None:
+                raise SendRefused(f"the file {file.name!r} is not kept any more")
             photo = SendPhoto(
                 chat_id=chat,
                 message_thread_id=thread,
-                photo=BufferedInputFile(await self._read_file(file), file.name),
-                caption=outbound.formatted if has_words else file.alt[:_MOST_ALT],
-                parse_mode=mode if has_words else None,
+                photo=BufferedInputFile(data, file.name),
+                caption=file.alt[:_MOST_ALT],
+                parse_mode=None,
                 reply_parameters=answer,
                 reply_markup=markup,
             )
-            yield photo if _is_photo(file, photo) else _as_document(photo)
+            if is_caption and number == 0:
+                photo = photo.model_copy(update={"caption": outbound.formatted, "parse_mode": mode})
+            if file.mime in _PHOTO_TYPES and len(data) <= CAPABILITIES.media["image"]:
+                yield photo
+            else:
+                yield _as_document(photo)
             answer = None
             markup = None
-
-    async def _read_file(self, file: OutboundFile) -> bytes:
-        data = await self._read_blob(file.blob)
-        if data is None:
-            raise SendRefused(f"the file {file.name!r} is not kept any more")
-        return data
-
-
-def _is_photo(file: OutboundFile, method: SendPhoto) -> bool:
-    size = len(method.photo.data) if isinstance(method.photo, BufferedInputFile) else 0
-    return file.mime in _PHOTO_TYPES and size <= CAPABILITIES.media["image"]
 
 
 def _as_document(method: SendPhoto) -> SendDocument:
@@ -224,6 +216,11 @@ def _parse_mode(outbound: Outbound) -> str | None:
     return None if outbound.rendered is None else "HTML"
 
 
+def read_thread(thread: str | None) -> int | None:
+    """Return the number of a topic; None for no topic, or one of another channel."""
+    return int(thread) if thread and thread.isdecimal() else None
+
+
 def _units(text: str) -> int:
     return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
 
@@ -239,8 +236,8 @@ def _keyboard(actions: Sequence[ActionButton]) -> InlineKeyboardMarkup | None:
 
 
 def _width(button: ActionButton) -> int:
-    """Columns. Hangul is twice as wide as Latin."""
-    return sum(2 if east_asian_width(each) in "WF" else 1 for each in button.label)
+    """Return the columns of a label. Hangul is twice as wide as Latin."""
+    return len(button.label) + sum(east_asian_width(character) in "WF" for character in button.label)
 
 
 def _rows(actions: Sequence[ActionButton]) -> Iterator[list[ActionButton]]:
@@ -253,6 +250,8 @@ def _rows(actions: Sequence[ActionButton]) -> Iterator[list[ActionButton]]:
     yield row
 
 
+# ── pace ────────────────────────────────────────────────────────────────────────────────────────────────────
+
 LONGEST_WAIT: Final = 5.0
 """Seconds; whoever would wait longer is sent away."""
 _MINUTE: Final = 60.0
@@ -260,7 +259,10 @@ _MOST_CHATS: Final = 10_000
 
 
 class SendPace:
-    """A limiter for the bot as a whole, for each chat, and for each group within a minute."""
+    """A rate limiter for the bot as a whole, for each chat, and for each group within a minute.
+
+    Telegram refuses whoever writes faster than it allows, and the refusals grow longer.
+    """
 
     def __init__(self, options: TelegramOptions, clock: Clock) -> None:
         self._clock = clock
@@ -272,9 +274,9 @@ class SendPace:
         self._last_in_group: dict[int, deque[float]] = {}
 
     async def wait(self, chat: int, *, is_edit: bool = False) -> None:
-        """Returns when the next message may go to that chat. An edit does not count as one more message of a group.
+        """Wait until the next message may go to that chat. An edit does not count as a message of a group.
 
-        Raises SendFailed where that is long from now: whoever waits here cannot be told from one that is being sent.
+        Raises SendFailed if that is long from now: a waiting message cannot be told from one that is being sent.
         """
         counts = chat < 0 and not is_edit
         while (seconds := self._first_free(chat, counts=counts) - self._clock.monotonic()) > 0:
@@ -291,8 +293,10 @@ class SendPace:
 
     def _first_free(self, chat: int, *, counts: bool) -> float:
         free = max(self._next, self._next_in_chat.get(chat, 0.0))
-        times = self._last_in_group.get(chat) if counts else None
-        return free if times is None or len(times) < self._most_in_group else max(free, times[0] + _MINUTE)
+        times = self._last_in_group.get(chat, deque[float]())
+        if counts and len(times) >= self._most_in_group:
+            return max(free, times[0] + _MINUTE)
+        return free
 
     def hold(self, chat: int, seconds: float) -> None:
         """Telegram said how long to wait."""
@@ -305,6 +309,8 @@ class SendPace:
             chat: times for chat, times in self._last_in_group.items() if times and times[-1] + _MINUTE > now
         }
 
+
+# ── signs that work goes on ─────────────────────────────────────────────────────────────────────────────────
 
 _ONE: Final = (
     "❤👍👎🔥🥰👏😁🤔🤯😱🤬😢🎉🤩🤮💩🙏👌🕊🤡🥱🥴😍🐳🌚🌭💯🤣⚡🍌🏆💔🤨😐"
@@ -326,19 +332,17 @@ def allowed_reaction(emoji: str) -> str | None:
 
 async def show_reaction(bot: Bot, chat: int, number: int, emoji: str | None) -> None:
     """Set our reaction, or take it back; nothing where Telegram allows none like it. Raises ChannelError."""
-    allowed = None if emoji is None else allowed_reaction(emoji)
-    if emoji is not None and allowed is None:
-        return
-    reaction = [] if allowed is None else [ReactionTypeEmoji(emoji=allowed)]
-    try:
-        await bot(SetMessageReaction(chat_id=chat, message_id=number, reaction=list(reaction)))
-    except AiogramError as error:
-        raise translate_call(error) from None
+    reaction: list[ReactionTypeUnion] = []
+    if emoji is not None:
+        allowed = allowed_reaction(emoji)
+        if allowed is None:
+            return
+        reaction = [ReactionTypeEmoji(emoji=allowed)]
+    with channel_errors():
+        await bot(SetMessageReaction(chat_id=chat, message_id=number, reaction=reaction))
 
 
 async def show_typing(bot: Bot, chat: int, thread: int | None) -> None:
     """Telegram shows it for five seconds or until the next message; nothing takes it back. Raises ChannelError."""
-    try:
+    with channel_errors():
         await bot(SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))
-    except AiogramError as error:
-        raise translate_call(error) from None
