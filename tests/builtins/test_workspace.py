@@ -22,8 +22,8 @@ from finclaw.builtins.workspace.text import LONGEST_PAGE, NoText, decode, page
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import ToolScope
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
-from finclaw.storage.state_lock import StateLock
 from finclaw.testing import call, reply
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))

@@ -30,9 +30,9 @@ from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.fetch.fetchers import open_fetchers
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.storage.sqlite.schema import MIGRATIONS
-from finclaw.storage.state_lock import StateLock
 
 QUESTION = "What is AAPL trading at?"
 

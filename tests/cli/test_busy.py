@@ -11,7 +11,7 @@ from tests.cli.terminal import finclaw
 from finclaw.cli.commands import ask
 from finclaw.cli.main import main
 from finclaw.errors import StateBusy
-from finclaw.storage.state_lock import StateLock
+from finclaw.storage.locks import StateLock
 
 
 @pytest.fixture(autouse=True)

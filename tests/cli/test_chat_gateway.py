@@ -11,7 +11,7 @@ from tests.cli.terminal import Ended, finclaw
 from tests.web.gateway import MemoryGateway
 
 from finclaw.cli.client import announce_gateway
-from finclaw.storage.state_lock import StateLock
+from finclaw.storage.locks import StateLock
 from finclaw.testing.provider import ScriptedProvider, hold, reply, say
 from finclaw.web.token import obtain_token
 

@@ -18,8 +18,8 @@ from tests.cli.terminal import clean_environment, finclaw, reserved_port
 from finclaw.cli.doctor import DoctorFinding
 from finclaw.cli.doctor.machine import judge_clock, judge_terminal
 from finclaw.cli.doctor.state import checks, holder, judge_directory, judge_kind
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
-from finclaw.storage.state_lock import StateLock
 
 QUESTION = "What is AAPL trading at?"
 

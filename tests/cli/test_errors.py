@@ -16,8 +16,8 @@ from tests.cli.gateway_process import serving
 from tests.cli.terminal import Ended, clean_environment, finclaw
 
 from finclaw.cli.parser import build_parser
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
-from finclaw.storage.state_lock import StateLock
 
 QUESTION = "What is AAPL trading at?"
 NO_TEXT = os.fsdecode(b"\xff\xfe")

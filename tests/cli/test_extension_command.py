@@ -14,7 +14,7 @@ from tests.cli.gateway_process import serving
 from tests.cli.terminal import finclaw
 
 from finclaw.cli.client import GatewayClient, find_gateway
-from finclaw.storage.state_lock import StateLock
+from finclaw.storage.locks import StateLock
 
 pytestmark = pytest.mark.spec("EX-03")
 

@@ -12,7 +12,7 @@ from tests.cli.in_process import typed
 from finclaw.cli.parser import Parser, build_parser
 from finclaw.errors import ConfigError
 from finclaw.finance.instruments.added import AddedInstruments
-from finclaw.storage.state_lock import StateLock
+from finclaw.storage.locks import StateLock
 from finclaw.transcript.conversation_file import write_conversation
 
 CSV = "symbol,market,name_en\nZZZQ,NASDAQ,Zed\n"

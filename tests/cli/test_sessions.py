@@ -21,8 +21,8 @@ from tests.cli.in_process import typed
 from tests.cli.terminal import Ended, clean_environment, finclaw
 
 from finclaw.cli.main import main
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
-from finclaw.storage.state_lock import StateLock
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 
 MAIN = "main:web:owner:direct:main+owner"

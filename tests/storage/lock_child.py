@@ -9,7 +9,7 @@ from pathlib import Path
 from finclaw.clock import SystemClock
 from finclaw.errors import Superseded
 from finclaw.kernel.event import Event
-from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
+from finclaw.storage.locks import LockHandle, WriteLocks
 
 PATIENCE = 60.0
 

@@ -13,7 +13,7 @@ import pytest
 
 from finclaw.errors import StoreFailed
 from finclaw.kernel.event import Event
-from finclaw.storage.jsonl.lock import LockNote, WriteLocks, read_note
+from finclaw.storage.locks import LockNote, WriteLocks, read_note
 from finclaw.testing import FakeClock
 
 

@@ -187,7 +187,7 @@ def test_messages_behind_the_last_mark_belong_to_a_fold_that_did_not_finish() ->
     base = read_base(b"".join(WRITTEN[:-1]))
     assert messages_in([*base.folded]) == FIRST
     assert messages_in([*base.unfinished]) == SECOND
-    assert base.last == FoldedLine("t-1", 4, 1)
+    assert base.mark == FoldedLine("t-1", 4, 1)
 
 
 @pytest.mark.spec("DX-60")
@@ -198,7 +198,7 @@ def test_they_are_dropped_where_the_events_have_them_and_kept_where_nothing_else
     assert dropped.raw == b"".join(WRITTEN[:5])
     keeping = repair_transcript(torn)
     assert [*keeping.messages] == [*FIRST, *SECOND]
-    assert read_base(keeping.raw).last == FoldedLine("t-1", 4, 1)
+    assert read_base(keeping.raw).mark == FoldedLine("t-1", 4, 1)
     judge(keeping)
 
 

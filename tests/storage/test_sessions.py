@@ -147,10 +147,10 @@ async def test_a_clock_that_was_set_back_costs_nobody_their_session(store: Sqlit
     await store.end(accepted.id, ended("skipped"), (), nothing)
     clock.advance(400 * 86_400)
     sweep = retention.Sweep(to_micros(clock.now()), store.transcript, dry_run=False)
-    await store._commit(sweep.messages)  # pyright: ignore[reportPrivateUsage]
+    await store.commit(sweep.messages)
     clock.jump(-timedelta(days=500))
     late = await take(store, written(id="2"), "t")
-    await store._commit(sweep.sessions)  # pyright: ignore[reportPrivateUsage]
+    await store.commit(sweep.sessions)
     assert [each.id for each in await store.unfinished()] == [late.id]
 
 

@@ -19,10 +19,10 @@ from tests.support.disk import Disk
 from finclaw.composition import build
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, SessionError, StateBusy, StoreCorrupt, StoreFailed
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.sqlite.store import open_store
-from finclaw.storage.state_lock import StateLock
 from finclaw.testing import FakeClock
 
 NOBODY = 65534
@@ -310,7 +310,7 @@ async def test_a_second_gateway_is_refused_and_the_first_goes_on(tmp_path: Path)
     await start(tmp_path)
 
 
-HOLD = "import sys, time; from pathlib import Path; from finclaw.storage.state_lock import StateLock; {}"
+HOLD = "import sys, time; from pathlib import Path; from finclaw.storage.locks import StateLock; {}"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tests.storage.lock_desk import Desk, limit, refused, settled
 
 from finclaw.errors import StoreFailed, Superseded
 from finclaw.kernel.event import LockAcquired, LockReleased, LockTakenOver
-from finclaw.storage.jsonl.lock import WriteLocks, read_note
+from finclaw.storage.locks import WriteLocks, read_note
 from finclaw.testing import FakeClock
 
 pytestmark = pytest.mark.spec("DX-33")

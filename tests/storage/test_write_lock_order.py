@@ -17,7 +17,7 @@ from tests.storage.lock_desk import Desk, limit, refused, settled
 
 from finclaw.errors import StoreFailed, Superseded
 from finclaw.kernel.event import Event, LockTakenOver
-from finclaw.storage.jsonl.lock import WriteLocks
+from finclaw.storage.locks import WriteLocks
 
 pytestmark = pytest.mark.spec("DX-33")
 

@@ -16,7 +16,7 @@ from tests.machine import slowness
 
 from finclaw.clock import SystemClock
 from finclaw.kernel.event import Event, LockTakenOver
-from finclaw.storage.jsonl.lock import WriteLocks, read_note
+from finclaw.storage.locks import WriteLocks, read_note
 
 pytestmark = pytest.mark.spec("DX-33")
 

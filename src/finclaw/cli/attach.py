@@ -32,8 +32,8 @@ from finclaw.kernel.record import Accepted, Cost, CostsBy, Today
 from finclaw.kernel.store_port import Store
 from finclaw.spend_lines import sum_costs, sum_today
 from finclaw.storage.kinds import open_kind
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
-from finclaw.storage.state_lock import StateLock
 from finclaw.upkeep.stored_data import Upkeep
 from finclaw.web.approvals import ApprovalsApi
 from finclaw.web.errors import ApiError

@@ -29,10 +29,10 @@ from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import make_storable
 from finclaw.storage.kinds import open_kind
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.sqlite.state import encode
-from finclaw.storage.state_lock import StateLock
 
 
 def run(ours: Parser, name: str, rest: Sequence[str]) -> int:

@@ -45,8 +45,8 @@ from finclaw.sessions.conversation import RecentConversations
 from finclaw.sessions.lane import Lanes
 from finclaw.storage.blobs.directory import BLOBS, BlobDirectory
 from finclaw.storage.kinds import open_kind
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
-from finclaw.storage.state_lock import StateLock
 
 
 @asynccontextmanager

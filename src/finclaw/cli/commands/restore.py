@@ -31,9 +31,9 @@ from finclaw.finance import live_market, watchlist
 from finclaw.finance.instruments import choices
 from finclaw.private_files import make_private_directory, write_private_file
 from finclaw.storage.blobs.directory import BLOBS
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.schema import MIGRATIONS
-from finclaw.storage.state_lock import StateLock
 from finclaw.storage.upkeep.copying import check
 from finclaw.web.token import FILE_NAME as TOKEN
 from finclaw.web.token import read_token

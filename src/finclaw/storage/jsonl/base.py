@@ -43,22 +43,15 @@ class Base(Struct, frozen=True):
     """`unfinished` messages stand behind the last mark; their turn's events hold them too, unless those are lost."""
 
     folded: tuple[MessageLine, ...]
-    last: FoldedLine | None
     unfinished: tuple[MessageLine, ...]
+    mark: FoldedLine
+    marked_end: int
+    """The offset behind the last mark; 0 without one."""
     read: Lines[BaseLine]
 
     @property
     def lines(self) -> tuple[MessageLine, ...]:
         return self.folded + self.unfinished
-
-    @property
-    def version(self) -> int:
-        return 0 if self.last is None else self.last.version
-
-    @property
-    def marked_end(self) -> int:
-        """The offset behind the last mark."""
-        return 0 if self.last is None else self.read.ends[-1 - len(self.unfinished)]
 
     @property
     def ends_with_mark(self) -> bool:
@@ -69,12 +62,19 @@ class Base(Struct, frozen=True):
 
 def read_base(raw: bytes) -> Base:
     read = read_lines(raw, read_base_line)
-    marks = [index for index, line in enumerate(read.records) if isinstance(line, FoldedLine)]
-    end = marks[-1] + 1 if marks else 0
-    last = read.records[end - 1] if marks else None
-    folded = tuple(line for line in read.records[:end] if isinstance(line, MessageLine))
-    unfinished = tuple(line for line in read.records[end:] if isinstance(line, MessageLine))
-    return Base(folded, last if isinstance(last, FoldedLine) else None, unfinished, read)
+    mark = FoldedLine("", 0, 0)
+    marked_end = 0
+    folded: list[MessageLine] = []
+    unfinished: list[MessageLine] = []
+    for line, end in zip(read.records, read.ends, strict=True):
+        if isinstance(line, MessageLine):
+            unfinished.append(line)
+            continue
+        mark = line
+        marked_end = end
+        folded += unfinished
+        unfinished.clear()
+    return Base(tuple(folded), tuple(unfinished), mark, marked_end, read)
 
 
 def write_base(lines: Iterable[MessageLine], mark: FoldedLine) -> bytes:
@@ -106,10 +106,7 @@ class Repaired(Struct, frozen=True):
 
 
 def repair_file(files: Files, path: Path, *, keep_unfinished: bool = True) -> Report:
-    """Rewrite the file as a whole, after a backup beside it; a file without damage is not touched.
-
-    The caller holds the session's lock.
-    """
+    """Rewrite the file, after a backup beside it, unless it has no damage. The caller holds the session's lock."""
     raw = files.read(path)
     repaired = repair_transcript(raw, keep_unfinished=keep_unfinished)
     if repaired.raw is not raw:
@@ -121,31 +118,27 @@ def repair_file(files: Files, path: Path, *, keep_unfinished: bool = True) -> Re
 def repair_transcript(raw: bytes, *, keep_unfinished: bool = True) -> Repaired:
     """Messages of an incomplete fold are kept, unless the events of that turn can be replayed."""
     base = read_base(raw)
-    bad = base.read.bad
-    if len(bad) > 1 and not base.read.records:
-        return Repaired((), Report(tuple(map(describe_bad_line, bad)), is_recoverable=False), raw)
+    findings = [describe_bad_line(bad) for bad in base.read.bad]
+    if len(findings) > 1 and not base.read.records:
+        return Repaired((), Report(tuple(findings), is_recoverable=False), raw)
+    if base.unfinished:
+        fate = "they are kept" if keep_unfinished else "they come back from the events"
+        first = base.unfinished[0]
+        left = f"it left {len(base.unfinished)} messages here: {fate}"
+        text = f"turn {first.turn!r} was not written to its end; {left}"
+        findings.append(IntegrityFinding("truncated-json", first.message.id, text))
     lines = base.lines if keep_unfinished else base.folded
-    findings = [*map(describe_bad_line, bad), *_describe_unfinished(base.unfinished, keep_unfinished)]
     mended = mend([line.message for line in lines], records_lost=bool(findings))
     report = Report((*findings, *mended.findings))
     if not report.findings:
         return Repaired(mended.messages, report, raw)
-    if not mended.messages and base.last is None:
+    if not mended.messages and not base.marked_end:
         return Repaired((), report, b"")
-    mark = base.last or FoldedLine("", 0, 0)
-    return Repaired(mended.messages, report, write_base(_with_turns(mended.messages, lines), mark))
+    return Repaired(mended.messages, report, write_base(_with_turns(mended.messages, lines), base.mark))
 
 
 def describe_bad_line(bad: BadLine, file: str = "") -> IntegrityFinding:
     return IntegrityFinding("truncated-json", "", f"{file}line {bad.line} (byte {bad.offset}): {bad.why}")
-
-
-def _describe_unfinished(unfinished: Sequence[MessageLine], keep: bool) -> Iterator[IntegrityFinding]:
-    if unfinished:
-        fate = "they are kept" if keep else "they come back from the events"
-        turn = unfinished[0].turn
-        text = f"turn {turn!r} was not written to its end; it left {len(unfinished)} messages here: {fate}"
-        yield IntegrityFinding("truncated-json", unfinished[0].message.id, text)
 
 
 def _with_turns(messages: Iterable[Message], old: Iterable[MessageLine]) -> Iterator[MessageLine]:

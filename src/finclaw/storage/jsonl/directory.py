@@ -4,7 +4,6 @@ import logging
 import re
 import shutil
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.storage.files import Files
+from finclaw.storage.locks import hash_key
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +28,6 @@ def session_directory(sessions: Path, session: str) -> Path:
     """Return the directory of a session: readable for a person, with a hash, because a key may be any text."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", session)[:READABLE].strip("-")
     return sessions / "-".join(filter(None, (name, hash_key(session))))
-
-
-def hash_key(session: str) -> str:
-    return blake2b(session.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def list_directories(sessions: Path) -> list[Path]:

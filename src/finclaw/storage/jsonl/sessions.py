@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 
@@ -26,9 +26,10 @@ from finclaw.storage.jsonl.directory import (
     remove_directory,
     session_directory,
 )
-from finclaw.storage.jsonl.lock import LockHandle, WriteLocks
 from finclaw.storage.jsonl.transcript import ConversationState, SessionFiles
+from finclaw.storage.locks import LockHandle, WriteLocks
 from finclaw.storage.sqlite.codec import PublicIds, write
+from finclaw.storage.sqlite.store import SqliteStore
 from finclaw.storage.upkeep.erasure import Target
 
 log = logging.getLogger(__name__)
@@ -44,27 +45,19 @@ UNCOUNTED: Final = -1
 """The number of messages of a session that must be counted in its files."""
 
 
-class Commit(Protocol):
-    async def __call__(self, run: Callable[[apsw.Connection], T], /) -> T: ...
-
-
-class Run(Protocol):
-    async def __call__(self, work: Callable[[], T], /) -> T: ...
-
-
 class LockedSession:
     """A session's files while its write lock is held."""
 
-    def __init__(self, files: SessionFiles, handle: LockHandle, run: Run) -> None:
+    def __init__(self, files: SessionFiles, handle: LockHandle, sessions: "OpenSessions") -> None:
         self.files = files
         self.logs = files.logs
         self._handle = handle
-        self._run = run
+        self._sessions = sessions
 
     async def do(self, work: Callable[[], T]) -> T:
         self._handle.check()
         try:
-            return await self._run(work)
+            return await self._sessions.run(work)
         except FileChanged:
             self.files.settled = False
             raise
@@ -91,24 +84,15 @@ class LockedSession:
 
 
 class OpenSessions:
+    """The sessions of one state. `store` is the database, which decides what has happened."""
+
     def __init__(
-        self,
-        place: Path,
-        clock: Clock,
-        emit: Emit,
-        ids: PublicIds,
-        commit: Commit,
-        read: Commit,
-        *,
-        files: Files,
-        threaded: bool,
+        self, place: Path, store: SqliteStore, clock: Clock, emit: Emit, *, files: Files, threaded: bool
     ) -> None:
         self._place = place
+        self._store = store
         self._files = files
         self._emit = emit
-        self._ids = ids
-        self._commit = commit
-        self._read = read
         self._locks = WriteLocks(place, clock, emit)
         self._pool = ThreadPoolExecutor(THREADS, "finclaw-files") if threaded else None
         self._known: OrderedDict[str, SessionFiles] = OrderedDict()
@@ -125,19 +109,23 @@ class OpenSessions:
                 await self._settle(session, files)
             self._remember(session, files)
             try:
-                yield LockedSession(files, handle, self.run)
+                yield LockedSession(files, handle, self)
             finally:
                 self._report_repairs(session, files)
 
     async def _settle(self, session: str, files: SessionFiles) -> None:
-        turns = await self.run(files.load)
-        state = await self._read(lambda db: read_state(db, self._ids, session, turns))
+        state = await self._load(session, files)
         if state is None:
             raise SessionError(f"there is no session {session!r}")
-        identity = Identity(session, self._ids.database, state.began)
+        identity = Identity(session, self._store.ids.database, state.began)
         await self.run(lambda: files.settle(state, identity))
         if files.findings:
-            await self._commit(lambda db: set_count(db, session, UNCOUNTED))
+            await self._store.commit(lambda db: set_count(db, session, UNCOUNTED))
+
+    async def _load(self, session: str, files: SessionFiles) -> ConversationState | None:
+        """Read the logs, and how far the session and their turns have come in the database."""
+        turns = await self.run(files.load)
+        return await self._store.read(lambda db: read_state(db, self._store.ids, session, turns))
 
     def _remember(self, session: str, files: SessionFiles) -> None:
         self._known[session] = files
@@ -155,8 +143,7 @@ class OpenSessions:
     async def look(self, session: str, turn: str) -> tuple[Sequence[MessageLine], Sequence[TurnEvent]]:
         """Return a session's lines and a turn's log without lock or repair, from a disk that takes no writes."""
         files = SessionFiles(self._files, self.directory(session))
-        turns = await self.run(files.load)
-        state = await self._read(lambda db: read_state(db, self._ids, session, turns))
+        state = await self._load(session, files)
         if state is None:
             return (), files.logs.events(turn)
         return await self.run(lambda: files.lines_as_of(state)), files.logs.events(turn)
@@ -173,9 +160,9 @@ class OpenSessions:
 
     # ── removal ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def present(self) -> dict[Path, Identity]:
+    async def present(self) -> Collection[Path]:
         """Return the directories whose sessions exist."""
-        return await self._directories(missing=False)
+        return (await self._directories(missing=False)).keys()
 
     async def remove_missing(self, earlier: Collection[Path], before: datetime) -> None:
         """Remove directories of pruned sessions: those in `earlier`, and those last written before that time.
@@ -192,7 +179,7 @@ class OpenSessions:
 
     async def _remove(self, path: Path, identity: Identity) -> None:
         async with self._locks.held(identity.key, LOCK_SECONDS):
-            existing = await self._read(lambda db: start_times(db, [identity.key]))
+            existing = await self._store.read(lambda db: start_times(db, [identity.key]))
             if existing.get(identity.key) == identity.began:
                 return
             await self.run(lambda: remove_directory(self._files, path))
@@ -225,15 +212,16 @@ class OpenSessions:
         self._locks.path(session).unlink(missing_ok=True)
 
     async def _directories(self, *, missing: bool) -> dict[Path, Identity]:
-        found = await self.run(self._identities)
-        keys = [identity.key for identity in found.values()]
-        existing = await self._read(lambda db: start_times(db, keys))
-        return {path: one for path, one in found.items() if (existing.get(one.key) != one.began) == missing}
+        """Return this database's directories whose sessions exist, or are missing."""
 
-    def _identities(self) -> dict[Path, Identity]:
-        """Return this database's directories."""
-        found = {path: read_identity(self._files, path) for path in list_directories(self._place)}
-        return {path: one for path, one in found.items() if one and one.database == self._ids.database}
+        def read_identities() -> dict[Path, Identity]:
+            found = {path: read_identity(self._files, path) for path in list_directories(self._place)}
+            return {path: one for path, one in found.items() if one and one.database == self._store.ids.database}
+
+        found = await self.run(read_identities)
+        keys = [identity.key for identity in found.values()]
+        existing = await self._store.read(lambda db: start_times(db, keys))
+        return {path: one for path, one in found.items() if (existing.get(one.key) != one.began) == missing}
 
 
 def _last_written(path: Path) -> float:

@@ -100,7 +100,7 @@ class JsonlStore(SqliteStore):
     ) -> None:
         super().__init__(writer, clock, ids)
         self.transcript = NullTranscript()
-        self._sessions = OpenSessions(place, clock, emit, ids, self._commit, self._read, files=files, threaded=threaded)
+        self._sessions = OpenSessions(place, self, clock, emit, files=files, threaded=threaded)
         self._tasks = _FileTasks()
         self._place = place
 
@@ -115,8 +115,8 @@ class JsonlStore(SqliteStore):
         then: Callable[[Claim], None] | None = None,
         reserve: Reserve | None = None,
     ) -> Claim:
-        row = inbox.must_row(self._ids, accepted.id)
-        turn = self._ids.turn(row)
+        row = inbox.must_row(self.ids, accepted.id)
+        turn = self.ids.turn(row)
         async with self._sessions.hold(accepted.session) as locked:
             base = None
             if locked.files.version != known_version:  # read first: after the commit nothing may fail any more
@@ -124,7 +124,7 @@ class JsonlStore(SqliteStore):
             logged = locked.logs.events(turn)
             added = tuple(first)
             if logged:  # joined messages that go back to their places leave the log before the database says so
-                added = await self._read(lambda db: joining.unseen_words(db, row, logged))
+                added = await self.read(lambda db: joining.unseen_words(db, row, logged))
             async with locked.logged(turn, len(logged), added):
                 claim = await super().claim(accepted, (*logged, *added), known_version, reserve=reserve)
             claim = replace(claim, base=base)
@@ -178,17 +178,15 @@ class JsonlStore(SqliteStore):
     @_to_the_end
     async def end(self, inbound_id: str, *args: Any, **options: Any) -> bool:
         done = await super().end(inbound_id, *args, **options)
-        turn = await self._read(lambda db: conversation.turn_of(db, self._ids, inbound_id)) if done else None
-        if turn is not None:
-            await self._forget_log(*turn)
+        found = await self.read(lambda db: conversation.turn_of(db, self.ids, inbound_id))
+        if done and found is not None:
+            turn, session = found
+            try:
+                async with self._sessions.hold(session) as locked:
+                    await locked.afterwards(lambda: locked.logs.drop(turn))
+            except SessionError as error:  # the end is committed; the next look recognises a log that is not needed
+                log.warning("the log of turn %s is left for later: %s", turn, error)
         return done
-
-    async def _forget_log(self, turn: str, session: str) -> None:
-        try:
-            async with self._sessions.hold(session) as locked:
-                await locked.afterwards(lambda: locked.logs.drop(turn))
-        except SessionError as error:  # the end is committed; the next look recognises a log that is not needed
-            log.warning("the log of turn %s is left for later: %s", turn, error)
 
     async def turn(self, turn_id: str) -> TurnTrace | None:
         trace = await super().turn(turn_id)
@@ -198,16 +196,14 @@ class JsonlStore(SqliteStore):
     async def _add_messages(self, trace: TurnTrace) -> TurnTrace:
         """The turn's messages are those whose lines name it; it began with those of earlier turns."""
         turn = trace.record.turn_id
-        row = inbox.must_row(self._ids, turn)
+        row = inbox.must_row(self.ids, turn)
         lines, logged = await self._lines(trace.record.session, turn)
         if trace.record.ended_at is None:
             own = tuple(fold((), logged))
             return replace(trace, before=tuple(line.message for line in lines), messages=own, whole=True)
-        added = await self._read(lambda db: conversation.count_added(db, row))
+        added = await self.read(lambda db: conversation.count_added(db, row))
         own = tuple(line.message for line in lines if line.turn == turn)
-        before: tuple[Message, ...] = ()
-        if added:
-            before = tuple(line.message for line in lines if (self._ids.row(line.turn) or 0) < row)
+        before = tuple(line.message for line in lines if added and (self.ids.row(line.turn) or 0) < row)
         return replace(trace, before=before, messages=own, whole=0 < len(own) == added)
 
     # ── sessions ────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +217,7 @@ class JsonlStore(SqliteStore):
 
     async def _has_files(self, session: str) -> bool:
         """A question about a session that does not exist must not leave files behind."""
-        row = await self._read(lambda db: conversation.session_row(db, session))
+        row = await self.read(lambda db: conversation.session_row(db, session))
         return row is not None and self._sessions.directory(session).is_dir()
 
     async def _lines(self, session: str, turn: str = "") -> tuple[Sequence[MessageLine], Sequence[TurnEvent]]:
@@ -251,7 +247,7 @@ class JsonlStore(SqliteStore):
             return record
         messages = len(await self.messages(record.key))
         with suppress(StoreFailed):  # it is counted again next time
-            await self._commit(lambda db: set_count(db, record.key, messages))
+            await self.commit(lambda db: set_count(db, record.key, messages))
         return replace(record, messages=messages)
 
     @_to_the_end
@@ -264,14 +260,14 @@ class JsonlStore(SqliteStore):
             fill(db, session, messages, facts, now)
             set_count(db, session, len(messages))
 
-        await self._commit(lambda db: conversation.begin_session(db, session, now))
+        await self.commit(lambda db: conversation.begin_session(db, session, now))
         async with self._sessions.hold(session) as locked:
             if held := len(await locked.do(locked.files.messages)):
                 raise SessionError(f"session {session!r} has {held} messages already; choose another key, or reset it")
             version = max(locked.files.version + 1, to_micros(now))
             turn = copy_name(version)
             async with locked.logged(turn, 0, tuple(map(Append, messages))):
-                await self._commit(commit)
+                await self.commit(commit)
             await locked.afterwards(lambda: locked.files.fold(turn, version))
 
     @_to_the_end
@@ -283,7 +279,7 @@ class JsonlStore(SqliteStore):
             if found and not dry_run:
                 await locked.do(locked.files.repair)
                 # A copy in memory must be known to be out of date.
-                await self._commit(lambda db: (conversation.touch(db, session), set_count(db, session, UNCOUNTED)))
+                await self.commit(lambda db: (conversation.touch(db, session), set_count(db, session, UNCOUNTED)))
                 await locked.afterwards(lambda: locked.files.rewrite(locked.files.lines(), locked.files.version + 1))
             return found
 

@@ -7,8 +7,8 @@ caller in at a time.
 
 import logging
 from collections.abc import Mapping, Sequence
+from operator import is_
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -54,8 +54,7 @@ class SessionFiles:
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
         self._directory = directory
-        base, events = (directory / MESSAGES / name for name in NAMES)
-        self._base = base
+        self._base, events = (directory / MESSAGES / name for name in NAMES)
         self.logs = TurnLogs(files, events)
         self.version = 0
         """The version of the base."""
@@ -83,10 +82,10 @@ class SessionFiles:
     def lines_as_of(self, state: ConversationState) -> Sequence[MessageLine]:
         """Return the lines that `settle` would leave, without writing: for a disk that takes no writes."""
         base = self._read()
-        if base.version < state.cleared:
+        if base.mark.version < state.cleared:
             return ()
         pending = self._pending_turn(state)
-        if pending is not None and base.version < state.version:
+        if pending is not None and base.mark.version < state.version:
             return fold_lines(base.folded, pending, self.logs.events(pending))
         return base.lines
 
@@ -102,7 +101,7 @@ class SessionFiles:
         if not touches_only_own(events):
             old = self.lines()
         new = fold_lines(old, turn, events)
-        if _begins_with(new, old):
+        if len(new) >= len(old) and all(map(is_, new, old)):  # the earlier lines are unchanged
             self._files.append(self._base, self._files.size(self._base), write_base(new[len(old) :], mark))
         else:
             self._files.replace(self._base, write_base(new, mark))
@@ -158,16 +157,14 @@ class SessionFiles:
                 self.repair()
         elif base is not None or self.version != state.version:
             self._adopt(base, state.version)
-        self._keep_live(state)
-        self.settled = True
-
-    def _keep_live(self, state: ConversationState) -> None:
         live = {turn: lines for turn, lines in self.logs.turns.items() if turn in state.live}
         self.logs.keep({turn: unbroken_prefix(lines) for turn, lines in live.items()})
+        self.settled = True
 
     def _pending_turn(self, state: ConversationState) -> str | None:
         """Return the turn that the database has ended and the base may not know of. There is at most one."""
-        return next((turn for turn in self.logs.turns if turn in state.ended or _is_copied(turn, state)), None)
+        ended = (*state.ended, copy_name(state.version))
+        return next((turn for turn in self.logs.turns if turn in ended), None)
 
     def _read_unmarked(self, pending: str | None, version: int) -> Base | None:
         """Read the base's version. Return the base if it does not end with a mark.
@@ -175,7 +172,7 @@ class SessionFiles:
         An interrupted fold is taken off if its events are still there; everything else is kept and repaired.
         """
         base = self._read()
-        self.version = base.version
+        self.version = base.mark.version
         if base.ends_with_mark:
             return None
         turns = {line.turn for line in base.unfinished}
@@ -188,7 +185,7 @@ class SessionFiles:
 
     def _adopt(self, base: Base | None, version: int) -> None:
         """Take a base of another version than the database knows: a copy was put back, or a last mark was lost."""
-        lines = base.lines if base is not None else self.lines()
+        lines = self.lines() if base is None else base.lines
         self._find(
             f"it is of version {self.version} and the database of {version}; its {len(lines)} messages are taken"
         )
@@ -199,22 +196,9 @@ class SessionFiles:
         self.findings.append(IntegrityFinding("truncated-json", "", text))
 
 
-def _begins_with(lines: Sequence[MessageLine], before: Sequence[MessageLine]) -> bool:
-    """Whether the earlier lines are unchanged."""
-    return len(lines) >= len(before) and all(one is other for one, other in zip(before, lines, strict=False))
-
-
-# ── imported messages ───────────────────────────────────────────────────────────────────────────────────────
-# They come as the log of a turn that did not run, named by the version that it makes.
-
-
 def copy_name(version: int) -> str:
+    """Return the name of a turn that did not run, by the version that it makes: imported messages are its log."""
     return f"copy-{version}"
-
-
-def _is_copied(turn: str, state: ConversationState) -> bool:
-    name, _, version = turn.partition("-")
-    return name == "copy" and version.isdigit() and int(version) == state.version
 
 
 # ── events.jsonl ────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,8 +217,6 @@ class EventLine(Struct, frozen=True, tag="event", omit_defaults=True):
     ending: bool = False
 
 
-_read: Final = msgspec.json.Decoder(EventLine).decode
-
 Turns = Mapping[str, tuple[EventLine, ...]]
 
 
@@ -249,7 +231,7 @@ class LogScan(Struct, frozen=True):
 
 def read_log(raw: bytes) -> LogScan:
     """An incomplete last group of lines belongs to a write that never returned, so it does not count."""
-    lines = read_lines(raw, _read)
+    lines = read_lines(raw, msgspec.json.Decoder(EventLine).decode)
     whole = list(lines.records)
     if whole and whole[-1].seq < whole[-1].until:
         torn = whole[-1]
@@ -257,9 +239,11 @@ def read_log(raw: bytes) -> LogScan:
             whole.pop()
     end = (0, *lines.ends)[len(whole)]
     bad = tuple(line for line in lines.bad if line.offset < end)
-    names = dict.fromkeys(line.turn for line in whole)
-    turns = {name: tuple(line for line in whole if line.turn == name) for name in names}
-    return LogScan(turns, end, bad, mixed=bool(bad) or lines.unended)
+    turns: dict[str, list[EventLine]] = {}
+    for line in whole:
+        turns.setdefault(line.turn, []).append(line)
+    mixed = bool(bad) or lines.unended
+    return LogScan({turn: tuple(own) for turn, own in turns.items()}, end, bad, mixed)
 
 
 def group(turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> tuple[EventLine, ...]:

@@ -117,7 +117,7 @@ class SqliteStore:
     def __init__(self, writer: Writer, clock: Clock, ids: PublicIds) -> None:
         self._writer = writer
         self._clock = clock
-        self._ids = ids
+        self.ids = ids
         self._loop = asyncio.get_running_loop()
         self._times = ApprovalTimes(clock)
         self._blob_lock = asyncio.Lock()
@@ -134,8 +134,8 @@ class SqliteStore:
     ) -> Accepted:
         def run(db: apsw.Connection) -> Accepted:
             if claim_on_accept is None or self.writes_files:  # a claim reads files, and an acceptance does not wait
-                return inbox.accept(db, self._ids, inbound, session, now)
-            return conversation.accept(db, self._ids, self.transcript, inbound, session, claim_on_accept, now)
+                return inbox.accept(db, self.ids, inbound, session, now)
+            return conversation.accept(db, self.ids, self.transcript, inbound, session, claim_on_accept, now)
 
         def committed(accepted: Accepted) -> None:
             crash_point("accept:after_commit")
@@ -143,7 +143,7 @@ class SqliteStore:
                 then(accepted)
 
         now = self._clock.now()
-        return await self._commit(run, committed)
+        return await self.commit(run, committed)
 
     async def end(
         self,
@@ -163,43 +163,43 @@ class SqliteStore:
 
         def run(db: apsw.Connection) -> bool:
             if not begun:
-                conversation.take_back(db, self._ids, inbound_id)
-            done = conversation.end(db, self._ids, self.transcript, inbound_id, outcome, told, paid, now)
+                conversation.take_back(db, self.ids, inbound_id)
+            done = conversation.end(db, self.ids, self.transcript, inbound_id, outcome, told, paid, now)
             if done:
-                row = inbox.must_row(self._ids, inbound_id)
-                joining.end(db, self._ids, row, joined, now)
+                row = inbox.must_row(self.ids, inbound_id)
+                joining.end(db, self.ids, row, joined, now)
                 if kept_line is not None:
                     carried_over.add(db, row, kept_line)
             return done
 
-        return await self._commit(run, _if_done(then))
+        return await self.commit(run, _if_done(then))
 
     async def unfinished(self) -> Sequence[Accepted]:
-        return await self._read(lambda db: inbox.unfinished(db, self._ids))
+        return await self.read(lambda db: inbox.unfinished(db, self.ids))
 
     async def carried_over(self) -> Sequence[tuple[Accepted, datetime, str | None]]:
-        return await self._read(lambda db: carried_over.read(db, self._ids))
+        return await self.read(lambda db: carried_over.read(db, self.ids))
 
     async def nothing_runs(self) -> None:
-        await self._commit(inbox.mark_all_received)
+        await self.commit(inbox.mark_all_received)
 
     async def mark_stopped(self, inbound_ids: Sequence[str], mark: StopMark) -> None:
-        await self._commit(lambda db: inbox.mark_stopped(db, self._ids, inbound_ids, mark))
+        await self.commit(lambda db: inbox.mark_stopped(db, self.ids, inbound_ids, mark))
         crash_point("stop:after_commit")
 
     async def find_target(self, inbound: Inbound) -> Accepted | None:
-        return await self._read(lambda db: inbox.find_target(db, self._ids, inbound))
+        return await self.read(lambda db: inbox.find_target(db, self.ids, inbound))
 
     async def amend(self, inbound_id: str, inbound: Inbound) -> Accepted | None:
-        amended = await self._commit(lambda db: inbox.amend(db, self._ids, inbound_id, inbound))
+        amended = await self.commit(lambda db: inbox.amend(db, self.ids, inbound_id, inbound))
         crash_point("amend:after_commit")
         return amended
 
     async def find(self, inbound_id: str) -> InboundRecord | None:
-        return await self._read(lambda db: inbox.find(db, self._ids, inbound_id))
+        return await self.read(lambda db: inbox.find(db, self.ids, inbound_id))
 
     async def unasked(self, session: str, after: str | None) -> Unsolicited:
-        return await self._read(lambda db: inbox.find_unsolicited(db, self._ids, session, after))
+        return await self.read(lambda db: inbox.find_unsolicited(db, self.ids, session, after))
 
     # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -212,8 +212,8 @@ class SqliteStore:
         reserve: Reserve | None = None,
     ) -> Claim:
         now = self._clock.now()
-        return await self._commit(
-            lambda db: conversation.claim(db, self._ids, self.transcript, accepted, first, known_version, now, reserve),
+        return await self.commit(
+            lambda db: conversation.claim(db, self.ids, self.transcript, accepted, first, known_version, now, reserve),
             then,
         )
 
@@ -225,15 +225,15 @@ class SqliteStore:
         then: Callable[[], None],
         calls: TurnCalls | None = None,
     ) -> None:
-        await self._commit(
-            lambda db: conversation.record(db, self._ids, self.transcript, claim, seq, events, calls), lambda _: then()
+        await self.commit(
+            lambda db: conversation.record(db, self.ids, self.transcript, claim, seq, events, calls), lambda _: then()
         )
 
     async def join(
         self, claim: Claim, accepted: Accepted, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]
     ) -> bool:
-        done = await self._commit(
-            lambda db: conversation.join(db, self._ids, self.transcript, claim, accepted, seq, events), _if_done(then)
+        done = await self.commit(
+            lambda db: conversation.join(db, self.ids, self.transcript, claim, accepted, seq, events), _if_done(then)
         )
         crash_point("join:after_commit")
         return done
@@ -245,18 +245,16 @@ class SqliteStore:
                 then()
 
         now = self._clock.now()
-        return await self._commit(
-            lambda db: conversation.finish(db, self._ids, self.transcript, finish, now), committed
-        )
+        return await self.commit(lambda db: conversation.finish(db, self.ids, self.transcript, finish, now), committed)
 
     async def mark_attempt(self, inbound_id: str) -> None:
-        await self._commit(lambda db: conversation.mark_attempt(db, self._ids, inbound_id))
+        await self.commit(lambda db: conversation.mark_attempt(db, self.ids, inbound_id))
 
     async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
-        await self._commit(lambda db: conversation.release(db, self._ids, inbound_id, calls))
+        await self.commit(lambda db: conversation.release(db, self.ids, inbound_id, calls))
 
     async def keep_attachments(self, inbound_id: str, kept: Sequence[Attachment]) -> None:
-        await self._commit(lambda db: inbox.keep_attachments(db, self._ids, inbound_id, kept))
+        await self.commit(lambda db: inbox.keep_attachments(db, self.ids, inbound_id, kept))
 
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:
@@ -265,7 +263,7 @@ class SqliteStore:
                 return ()
             return tuple(self.transcript.messages(db, row))  # opened here, not on the loop
 
-        return await self._read(read)
+        return await self.read(read)
 
     async def reset(self, session: str) -> None:
         def run(db: apsw.Connection) -> None:
@@ -273,24 +271,24 @@ class SqliteStore:
             approvals.forget_grants(db, session)
             state.forget_session(db, session)
 
-        await self._commit(run)
+        await self.commit(run)
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         now = self._clock.now()
-        return await self._read(lambda db: sessions.page(db, limit, after, containing, now))
+        return await self.read(lambda db: sessions.page(db, limit, after, containing, now))
 
     async def restore(self, session: str, messages: Sequence[Message], facts: Sequence[Fact] = ()) -> None:
         now = self._clock.now()
-        await self._commit(lambda db: sessions.restore(db, session, messages, facts, now))
+        await self.commit(lambda db: sessions.restore(db, session, messages, facts, now))
 
     async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
-        return await self._commit(lambda db: sessions.repair(db, session, dry_run=dry_run))
+        return await self.commit(lambda db: sessions.repair(db, session, dry_run=dry_run))
 
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
         sweep = Sweep(to_micros(limit_prune_time(before, self._clock.now())), self.transcript, dry_run=dry_run)
-        while await self._commit(sweep.messages, repeatable=False):
+        while await self.commit(sweep.messages, repeatable=False):
             pass  # in pieces, so that whoever else wants to write comes in between
-        while await self._commit(sweep.sessions, repeatable=False):
+        while await self.commit(sweep.sessions, repeatable=False):
             pass
         if not dry_run:
             await self._remove_unused_blobs()
@@ -301,51 +299,51 @@ class SqliteStore:
     def plan(
         self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None, first: int = 0
     ) -> tuple[OutboxItem, ...]:
-        return outbox.freeze(self._ids, accepted, outbounds, turn_id, first, self._clock.now())
+        return outbox.freeze(self.ids, accepted, outbounds, turn_id, first, self._clock.now())
 
     async def append_items(
         self, claim: Claim, items: Sequence[OutboxItem], then: Callable[[tuple[OutboxItem, ...]], None]
     ) -> None:
-        await self._commit(lambda db: conversation.append_items(db, self._ids, claim, items), then)
+        await self.commit(lambda db: conversation.append_items(db, self.ids, claim, items), then)
         crash_point("items:after_commit")
 
     async def pending(self) -> Sequence[OutboxItem]:
-        return await self._read(lambda db: outbox.pending(db, self._ids))
+        return await self.read(lambda db: outbox.pending(db, self.ids))
 
     async def find_item(self, item_id: str) -> OutboxItem | None:
-        return await self._read(lambda db: outbox.find(db, self._ids, item_id))
+        return await self.read(lambda db: outbox.find(db, self.ids, item_id))
 
     async def settle(self, *units: OutboxItem, lazy: bool = False) -> None:
         def run(db: apsw.Connection) -> None:
             for unit in units:
-                outbox.settle(db, self._ids, unit)
+                outbox.settle(db, self.ids, unit)
 
-        await self._commit(run, lazy=lazy)
+        await self.commit(run, lazy=lazy)
         crash_point("receipt:after_commit")
 
     async def ask_again(self, stale: OutboxItem, then: Callable[[Accepted], None]) -> Accepted | None:
         now = self._clock.now()
 
         def run(db: apsw.Connection) -> Accepted | None:
-            outbox.settle(db, self._ids, replace(stale, state="expired"))
-            return inbox.accept_again(db, self._ids, stale.inbound_id, now)
+            outbox.settle(db, self.ids, replace(stale, state="expired"))
+            return inbox.accept_again(db, self.ids, stale.inbound_id, now)
 
         def committed(accepted: Accepted | None) -> None:
             if accepted is not None:
                 then(accepted)
 
-        return await self._commit(run, committed)
+        return await self.commit(run, committed)
 
     # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────
 
     async def ask(self, approval: Approval) -> Approval:
-        asked = await self._commit(lambda db: approvals.ask(db, approval))
+        asked = await self.commit(lambda db: approvals.ask(db, approval))
         self._times.see([asked])
         return asked
 
     async def approval(self, approval_id: str) -> Approval | None:
         expiry = self._times.now()
-        found = await self._read(lambda db: approvals.find(db, approval_id, expiry))
+        found = await self.read(lambda db: approvals.find(db, approval_id, expiry))
         if found is not None:
             self._times.see([found])
         return found
@@ -354,7 +352,7 @@ class SqliteStore:
         self, states: Collection[ApprovalState] = ("pending",), session: str | None = None, limit: int = 100
     ) -> Sequence[Approval]:
         expiry = self._times.now()
-        found = await self._read(lambda db: approvals.list_approvals(db, states, session, limit, expiry))
+        found = await self.read(lambda db: approvals.list_approvals(db, states, session, limit, expiry))
         self._times.see(found)
         return found
 
@@ -367,8 +365,8 @@ class SqliteStore:
 
         now = self._clock.now()
         expiry = self._times.now()
-        decided = await self._commit(
-            lambda db: approvals.decide(db, self._ids, approval_id, decision, inbound, now, expiry), committed
+        decided = await self.commit(
+            lambda db: approvals.decide(db, self.ids, approval_id, decision, inbound, now, expiry), committed
         )
         if isinstance(decided, Refusal):
             return decided
@@ -378,13 +376,13 @@ class SqliteStore:
 
     async def use(self, approval_id: str, turn_id: str, action: str) -> bool:
         expiry = self._times.now()
-        used = await self._commit(lambda db: approvals.use(db, approval_id, turn_id, action, expiry))
+        used = await self.commit(lambda db: approvals.use(db, approval_id, turn_id, action, expiry))
         if used:
             self._times.forget([approval_id])
         return used
 
     async def fail(self, approval_id: str, turn_id: str) -> bool:
-        failed = await self._commit(lambda db: approvals.fail(db, approval_id, turn_id))
+        failed = await self.commit(lambda db: approvals.fail(db, approval_id, turn_id))
         if failed:
             self._times.forget([approval_id])
         return failed
@@ -392,82 +390,82 @@ class SqliteStore:
     async def expire(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
         now = self._clock.now()
         expiry = self._times.now()
-        gone, _ = await self._commit(lambda db: approvals.expire(db, self._ids, words, now, expiry), _each_new(then))
+        gone, _ = await self.commit(lambda db: approvals.expire(db, self.ids, words, now, expiry), _each_new(then))
         self._times.forget([each.id for each in gone])
         return gone
 
     async def remind(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
         now = self._clock.now()
         expiry = self._times.now()
-        late, _ = await self._commit(lambda db: approvals.remind(db, self._ids, words, now, expiry), _each_new(then))
+        late, _ = await self.commit(lambda db: approvals.remind(db, self.ids, words, now, expiry), _each_new(then))
         return late
 
     async def find_grant(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
-        return await self._read(lambda db: approvals.find_grant(db, tool, action, requester, session))
+        return await self.read(lambda db: approvals.find_grant(db, tool, action, requester, session))
 
     async def grants(self, limit: int = 100) -> Sequence[Grant]:
-        return await self._read(lambda db: approvals.list_grants(db, limit))
+        return await self.read(lambda db: approvals.list_grants(db, limit))
 
     async def revoke(self, grant_id: str) -> bool:
-        return await self._commit(lambda db: approvals.revoke_grant(db, grant_id))
+        return await self.commit(lambda db: approvals.revoke_grant(db, grant_id))
 
     # ── persons ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def find_person(self, who: str) -> Person | None:
-        return await self._read(lambda db: persons.find_person(db, who))
+        return await self.read(lambda db: persons.find_person(db, who))
 
     async def people(self, limit: int = 1_000, after: str = "") -> Sequence[Person]:
-        return await self._read(lambda db: persons.list_people(db, limit, after))
+        return await self.read(lambda db: persons.list_people(db, limit, after))
 
     async def contact_history(self, person: Person) -> ContactHistory:
-        return await self._read(lambda db: persons.read_history(db, person))
+        return await self.read(lambda db: persons.read_history(db, person))
 
     async def last_texts(self, person: Person) -> Sequence[str]:
-        return await self._read(lambda db: persons.read_last_texts(db, person))
+        return await self.read(lambda db: persons.read_last_texts(db, person))
 
     async def known_people(self) -> Sequence[Person]:
-        return await self._read(persons.known_people)
+        return await self.read(persons.known_people)
 
     async def save_person(self, person: Person) -> None:
         now = self._clock.now()
-        await self._commit(lambda db: persons.save(db, person, now))
+        await self.commit(lambda db: persons.save(db, person, now))
 
     async def seed_people(self, entries: Sequence[Entry]) -> None:
         now = self._clock.now()
-        if entries and not await self._read(lambda db: persons.is_seeded(db, entries)):
-            await self._commit(lambda db: persons.seed(db, entries, now))
+        if entries and not await self.read(lambda db: persons.is_seeded(db, entries)):
+            await self.commit(lambda db: persons.seed(db, entries, now))
 
     # ── turns and their facts ───────────────────────────────────────────────────────────────────────────────
 
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
-        return await self._read(lambda db: turn_traces.turns(db, self._ids, limit))
+        return await self.read(lambda db: turn_traces.turns(db, self.ids, limit))
 
     async def turn(self, turn_id: str) -> TurnTrace | None:
-        return await self._read(lambda db: turn_traces.turn(db, self._ids, turn_id))
+        return await self.read(lambda db: turn_traces.turn(db, self.ids, turn_id))
 
     async def last_turn(self, session: str) -> TurnTrace | None:
-        found = await self._read(lambda db: turn_traces.find_last(db, self._ids, session))
+        found = await self.read(lambda db: turn_traces.find_last(db, self.ids, session))
         if found is None:
             return None
         return await self.turn(found)
 
     async def facts(self, session: str, subject: str | None = None, limit: int = MOST_FACTS) -> Sequence[SessionFact]:
-        return await self._read(lambda db: facts.find(db, self._ids, session, subject, limit))
+        return await self.read(lambda db: facts.find(db, self.ids, session, subject, limit))
 
     # ── erasure: each session is one all-or-nothing task ────────────────────────────────────────────────────
 
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
-        targets = await self._read(lambda db: erasure.targets_of_session(db, self._ids, session))
+        targets = await self.read(lambda db: erasure.targets_of_session(db, self.ids, session))
         return await self._erase_all(targets, dry_run)
 
     async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
         targets = await self._targets_of_person(person, part_of)
-        targets = await self._read(lambda db: erasure.with_helpers(db, self._ids, targets))
+        targets = await self.read(lambda db: erasure.with_helpers(db, self.ids, targets))
         erased = await self._erase_all(targets, dry_run)
         if dry_run:
             return erased
-        told = await self._commit(lambda db: erasure.erase_decisions(db, person))
-        await self._commit(lambda db: persons.forget(db, str(person)))
+        told = await self.commit(lambda db: erasure.erase_decisions(db, person))
+        await self.commit(lambda db: persons.forget(db, str(person)))
         return replace(erased, messages=erased.messages + told)
 
     async def scrub(self) -> None:
@@ -477,9 +475,9 @@ class SqliteStore:
 
     async def _targets_of_person(self, person: SenderId, part_of: PartOf) -> list[Target]:
         """Where nobody else wrote, the session is theirs alone, whatever its kind."""
-        wrote = await self._read(lambda db: erasure.sessions_written_in(db, person))
+        wrote = await self.read(lambda db: erasure.sessions_written_in(db, person))
         found: list[Target] = []
-        for row, key in await self._read(erasure.all_sessions):
+        for row, key in await self.read(erasure.all_sessions):
             part = part_of(key)
             if part == "own":
                 found.append(Target(row, key))
@@ -493,14 +491,14 @@ class SqliteStore:
         speakers = erasure.senders(await self.messages(key))
         if not has_written and person.sender not in speakers:
             return None
-        shared = await self._read(lambda db: erasure.others_wrote_in(db, row, person))
+        shared = await self.read(lambda db: erasure.others_wrote_in(db, row, person))
         return Target(row, key, person if shared or speakers - {person.sender} else None)
 
     async def _erase_all(self, targets: Sequence[Target], dry_run: bool) -> Erased:
         messages = 0
         for target in targets:
             if dry_run:
-                messages += await self._read(lambda db: erasure.count(db, target))  # noqa: B023  awaited at once
+                messages += await self.read(lambda db: erasure.count(db, target))  # noqa: B023  awaited at once
             else:
                 messages += await self._erase(target)
         if not dry_run:
@@ -512,7 +510,7 @@ class SqliteStore:
         )
 
     async def _erase(self, target: Target) -> int:
-        return await self._commit(lambda db: erasure.erase(db, self.transcript, target))
+        return await self.commit(lambda db: erasure.erase(db, self.transcript, target))
 
     # ── blobs: a file is on disk before its row, and its row is gone before the file goes ───────────────────
 
@@ -523,12 +521,12 @@ class SqliteStore:
         async with self._blob_lock:
             await asyncio.to_thread(files.write, blob.sha256, data)
             crash_point("blob:after_file")
-            await self._commit(lambda db: blobs.add(db, blob, now))
+            await self.commit(lambda db: blobs.add(db, blob, now))
         crash_point("blob:after_commit")
         return blob
 
     async def read_blob(self, sha256: str) -> bytes | None:
-        if not await self._read(lambda db: blobs.is_known(db, sha256)):
+        if not await self.read(lambda db: blobs.is_known(db, sha256)):
             return None
         return await asyncio.to_thread((await self._blob_files()).read, sha256)
 
@@ -538,7 +536,7 @@ class SqliteStore:
             return 0
         removed = await self._remove_unused_blobs()
         async with self._blob_lock:
-            known = await self._read(blobs.names)
+            known = await self.read(blobs.names)
             present = await asyncio.to_thread(files.names)
             for name in present - known:
                 await asyncio.to_thread(files.erase, name)
@@ -550,7 +548,7 @@ class SqliteStore:
         """What the last to use it has left. Raises StoreFailed; what stays of files then the next sweep removes."""
         before = to_micros(self._clock.now() - BLOB_GRACE)
         async with self._blob_lock:
-            unused = await self._commit(lambda db: blobs.remove_unused(db, before))
+            unused = await self.commit(lambda db: blobs.remove_unused(db, before))
             if unused:
                 crash_point("blob:before_erase")
                 files = await self._blob_files()
@@ -560,41 +558,41 @@ class SqliteStore:
 
     async def _copy_blobs(self, directory: Path) -> None:
         """For whoever holds the lock since the database was copied."""
-        if names := await self._read(blobs.names):
+        if names := await self.read(blobs.names):
             await asyncio.to_thread((await self._blob_files()).copy_into, directory / BLOBS, names)
 
     async def _blob_files(self) -> BlobDirectory:
-        return BlobDirectory(Path(await self._read(lambda db: db.filename)).parent / BLOBS)
+        return BlobDirectory(Path(await self.read(lambda db: db.filename)).parent / BLOBS)
 
     # ── what extensions remember ────────────────────────────────────────────────────────────────────────────
 
     async def recall(self, extension: str, session: str) -> Any:
-        return await self._read(lambda db: state.recall(db, extension, session))
+        return await self.read(lambda db: state.recall(db, extension, session))
 
     async def recall_sessions(self, extension: str) -> Mapping[str, Any]:
-        return await self._read(lambda db: state.recall_sessions(db, extension))
+        return await self.read(lambda db: state.recall_sessions(db, extension))
 
     async def remember(self, extension: str, session: str, value: Any) -> None:
         if value is None:
-            await self._commit(lambda db: state.forget(db, extension, session))
+            await self.commit(lambda db: state.forget(db, extension, session))
         else:
             text = state.encode(extension, value)
-            turn = self._ids.row(current_turn.get() or "")
-            await self._commit(lambda db: state.remember(db, extension, session, text, turn))
+            turn = self.ids.row(current_turn.get() or "")
+            await self.commit(lambda db: state.remember(db, extension, session, text, turn))
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def counts(self) -> Counts:
-        return await self._read(inbox.counts)
+        return await self.read(inbox.counts)
 
     async def costs(self, since: date, by: CostsBy) -> Sequence[Cost]:
-        return await self._read(lambda db: costs.read_costs(db, since, by))
+        return await self.read(lambda db: costs.read_costs(db, since, by))
 
     async def copy_into(self, directory: Path) -> None:
         await self._copy_database(directory)
 
     async def _copy_database(self, directory: Path, at_the_snapshot: Callable[[], None] = lambda: None) -> None:
-        path = Path(await self._read(lambda db: db.filename))
+        path = Path(await self.read(lambda db: db.filename))
         async with self._blob_lock:
             await asyncio.to_thread(copy_database, path, directory / path.name, at_the_snapshot)
             await self._copy_blobs(directory)
@@ -613,12 +611,12 @@ class SqliteStore:
         health = self._writer.health
         if health.begin_look():
             try:
-                health.change(await self._commit(write_probe))
+                health.change(await self.commit(write_probe))
             except SessionError as error:
                 health.change(error)
         return health.failure
 
-    async def _commit(
+    async def commit(
         self,
         run: Callable[[apsw.Connection], T],
         then: Callable[[T], None] | None = None,
@@ -632,7 +630,7 @@ class SqliteStore:
         self._writer.submit(WriterTask(run, decision, then, repeatable=repeatable), lazy=lazy)
         return await decision
 
-    async def _read(self, run: Callable[[apsw.Connection], T]) -> T:
+    async def read(self, run: Callable[[apsw.Connection], T]) -> T:
         """Read what is committed, outside of the commit group: a write that fails does not fail it."""
         answer: asyncio.Future[T] = self._loop.create_future()
         self._writer.submit(WriterTask(run, answer, mode="read"))

@@ -1,9 +1,7 @@
-"""Write locks of the file store: one writer per session, across tasks and processes.
+"""File locks (flock): one gateway per state directory, and in the file store one writer per session.
 
-A task waits in its own process first, in order; only the first in line asks the kernel (flock). So a dead holder blocks
-nobody, a live one is never robbed, and a file is open only while its lock is held. The text of a lock file is a note
-for readers and never a claim. The file stays when the lock is free: unlinking a lock file that others have open would
-make two locks of one. Process exit releases the locks; a forked child closes its copies and holds nothing.
+A lock belongs to the kernel and dies with its holder, so a dead holder blocks nobody and a live one is never robbed.
+The text of a lock file is a note for readers and never a claim.
 """
 
 import asyncio
@@ -16,6 +14,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Final
@@ -24,13 +23,58 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Meta, Struct
 
-from finclaw.errors import StoreFailed, Superseded
+from finclaw.errors import ConfigError, StateBusy, StoreFailed, Superseded
 from finclaw.kernel.event import Emit, LockAcquired, LockReleased, LockTakenOver
 from finclaw.kernel.port import Clock
-from finclaw.private_files import make_private_directory
-from finclaw.storage.jsonl.directory import hash_key
+from finclaw.private_files import close_to_others, make_private_directory
 
 log = logging.getLogger(__name__)
+
+
+class StateLock:
+    """The lock of a state directory, held from construction until `release`."""
+
+    def __init__(self, state: Path) -> None:
+        path = state / "lock"
+        try:
+            make_private_directory(state)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot use the state directory {str(state)!r}: {error.strerror}; "
+                "make it a writable directory or choose another with --state"
+            ) from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._file, 64, 0).decode(errors="replace").strip()
+            os.close(self._file)
+            who = f" (process {holder})" if holder.isdigit() else ""
+            raise StateBusy(
+                f"another gateway or chat{who} already uses {str(state)!r}; stop it, or use another state directory"
+            ) from None
+        try:
+            close_to_others(state)
+        except ConfigError:
+            self.release()
+            raise
+        with suppress(OSError):  # a full disk must not cost us the lock, which is held already
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> "StateLock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+# ── write locks of sessions ─────────────────────────────────────────────────────────────────────────────────
 
 FIRST_PAUSE: Final = 0.02
 LONGEST_PAUSE: Final = 0.1
@@ -50,6 +94,10 @@ class LockNote(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"{self.owner!r} (process {self.pid} on {self.host!r} since {self.since:%Y-%m-%d %H:%M:%S} UTC)"
+
+
+def hash_key(session: str) -> str:
+    return blake2b(session.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def read_note(path: Path) -> LockNote | None:
@@ -74,7 +122,12 @@ def _note_in(descriptor: int) -> LockNote | None:
 
 
 class WriteLocks:
-    """All write locks of one store in this process. The store closes it."""
+    """All write locks of one store in this process, across its tasks. The store closes it.
+
+    A task waits in its own process first, in order; only the first in line asks the kernel. A file is open only while
+    its lock is held. It stays when the lock is free: unlinking a lock file that others have open would make two locks
+    of one. Process exit releases the locks; a forked child closes its copies and holds nothing.
+    """
 
     def __init__(self, directory: Path, clock: Clock, emit: Emit, *, owner: str = "") -> None:
         self.owner = owner or token_hex(8)
