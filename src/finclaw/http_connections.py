@@ -10,14 +10,14 @@ import logging
 import resource
 import socket
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import cache
 from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 REQUEST_WITHIN: Final = 10.0
 """Seconds in which the head of a request must be complete, and between two requests of a client without a token."""
@@ -46,31 +46,32 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-async def accept_connections(
-    runner: web.AppRunner, connections: "Connections", sock: socket.socket
-) -> asyncio.AbstractServer:
-    http = runner.server
-    if http is None:
-        raise RuntimeError("the runner must be set up first")
-    listener = await asyncio.get_running_loop().create_server(
-        lambda: Connection(http(), connections), sock=sock, backlog=ACCEPT_AT_ONCE
-    )
-    sock.listen(BACKLOG)  # the kernel may keep more of them waiting than we take at once
-    return listener
-
-
-def count_requests(connections: "Connections") -> Middleware:
-    @web.middleware
-    async def count_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with connections.serving(request):
-            return await handler(request)
-
-    return count_request
+@asynccontextmanager
+async def serve(
+    application: web.Application, connections: "Connections", sock: socket.socket, *, shutdown_timeout: float
+) -> AsyncGenerator[None]:
+    """Serve until the block ends; then take nothing new, and finish within the timeout what is being answered."""
+    runner = web.AppRunner(application, access_log=None, logger=_http_log(), shutdown_timeout=shutdown_timeout)
+    closing_slow = asyncio.create_task(connections.run(), name="close slow connections")
+    try:
+        await runner.setup()
+        http = runner.server
+        assert http is not None
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: Connection(http(), connections), sock=sock, backlog=ACCEPT_AT_ONCE
+        )
+        sock.listen(BACKLOG)  # the kernel may keep more of them waiting than we take at once
+        with closing(listener):
+            yield
+    finally:
+        await runner.cleanup()
+        sock.close()
+        closing_slow.cancel()
 
 
 def cap_for_open_files(soft_limit: int | None = None) -> int:
     """How many connections without a token fit under this process's limit of open files."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if soft_limit is None else soft_limit
+    limit = soft_limit or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return MOST
     return max(FEWEST, min(MOST, (limit - RESERVED_FILES) // 2))
@@ -89,8 +90,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        peer = transport.get_extra_info("peername")
-        self.address = str(peer[0]) if peer else ""
+        self.address = str((transport.get_extra_info("peername") or [""])[0])
         self.http.connection_made(transport)
         self._connections.add(self)
 
@@ -120,7 +120,7 @@ class Connections:
 
     def __init__(self, now: Callable[[], float], most: int | None = None) -> None:
         self._now = now
-        self._most = cap_for_open_files() if most is None else most
+        self._most = most or cap_for_open_files()
         self._by_http: dict[web.RequestHandler, Connection] = {}
         self._without_token: dict[Connection, float] = {}
         """The longest idle first, with the time since when."""
@@ -134,6 +134,11 @@ class Connections:
     def remove(self, connection: Connection) -> None:
         self._by_http.pop(connection.http, None)
         self._without_token.pop(connection, None)
+
+    @web.middleware
+    async def count_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self.serving(request):
+            return await handler(request)
 
     @contextmanager
     def serving(self, request: web.Request) -> Generator[None]:
@@ -189,7 +194,7 @@ class _HideContent(logging.Filter):
     """Log only the error's type: its message quotes the request."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
+        error = record.exc_info and record.exc_info[1]
         if isinstance(error, HttpProcessingError | web.RequestPayloadError):
             record.msg = "a request that is not proper HTTP was refused: %s"
             record.args = (type(error).__name__,)
@@ -200,7 +205,7 @@ class _HideContent(logging.Filter):
 
 
 @cache
-def http_log() -> logging.Logger:
+def _http_log() -> logging.Logger:
     log = logging.getLogger("finclaw.web.http")
     log.addFilter(_HideContent())
     return log

@@ -25,11 +25,12 @@ from finclaw.storage.jsonl.base import (
     Repaired,
     read_base,
     read_base_line,
+    read_lines,
     repair_file,
     repair_transcript,
     write_base_line,
+    write_line,
 )
-from finclaw.storage.jsonl.lines import read_lines, write_line
 from finclaw.transcript.integrity import UNAVAILABLE
 from finclaw.transcript.request_sanitizer import sanitize_request
 

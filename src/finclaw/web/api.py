@@ -54,7 +54,7 @@ class HttpApi:
         return json_reply(self._view(record), status=200 if record.state == "ended" else 202)
 
     def _view(self, record: InboundRecord) -> MessageView:
-        return message_view(record, None if record.outcome else self._live.running_turn(record.inbound_id))
+        return message_view(record, self._live.running_turn(record.inbound_id))
 
     async def get_unasked(self, request: ApiRequest, principal: Principal) -> ApiReply:
         """What the gateway told a conversation of its own accord: cards, reminders, what came of an approval."""
@@ -70,12 +70,16 @@ class HttpApi:
         counts = await self._gateway.counts()
         gateway = self._gateway
         failure = await gateway.check_writable()
-        problem = "" if failure is None else str(failure)
-        ready = gateway.ready and failure is None
-        about = StatusView(ready=ready, problem=problem, market=gateway.market, model=gateway.model, counts=counts)
-        unreachable = tuple(await gateway.unreachable())
-        about = msgspec.structs.replace(about, commands=tuple(gateway.known_commands()), unreachable=unreachable)
-        return json_reply(about)
+        status = StatusView(
+            ready=gateway.ready and failure is None,
+            problem=str(failure or ""),
+            market=gateway.market,
+            model=gateway.model,
+            counts=counts,
+            commands=tuple(gateway.known_commands()),
+            unreachable=tuple(await gateway.unreachable()),
+        )
+        return json_reply(status)
 
     async def _message(
         self, request: ApiRequest, principal: Principal, may: Callable[[Principal, InboundRecord], bool]
@@ -88,14 +92,11 @@ class HttpApi:
     async def _until_ended(self, record: InboundRecord, seconds: float) -> InboundRecord:
         if record.state == "ended" or seconds == 0:
             return record
-        return await self._wait_for_end(record.inbound_id, seconds) or record
-
-    async def _wait_for_end(self, inbound_id: str, seconds: float) -> InboundRecord | None:
-        ended = asyncio.ensure_future(self._gateway.wait(inbound_id, seconds))
+        ended = asyncio.ensure_future(self._gateway.wait(record.inbound_id, seconds))
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            return ended.result() if ended.done() else None
+            return (ended.done() and ended.result()) or record
         finally:
             ended.cancel()
             stopping.cancel()

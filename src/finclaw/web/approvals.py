@@ -26,6 +26,37 @@ from finclaw.web.principal import CHANNEL, Principal
 _STATES: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
 
 
+WAIT: Final = 30
+"""Seconds that an approval waits for what comes of it, unless the request says otherwise."""
+LONGEST_WAIT: Final = 120
+
+REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
+    "unknown": (404, "there is no such approval; `GET /api/v1/approvals` lists what waits"),
+    "ambiguous": (409, "more than one approval begins with these characters; give more of its id"),
+    "too_short": (400, f"give at least {SHORTEST_TYPED} characters of its id behind ap-"),
+    "expired": (409, "it has expired and was not done; ask for it again"),
+    "already_granted": (409, "it has been approved already; an approval counts once"),
+    "already_denied": (409, "it has been denied already"),
+    "already_used": (409, "it was approved and has been done; an approval counts once"),
+    "failed": (409, "it was approved and could not be done; ask for it again"),
+    "scope": (409, "an approval of this counts once only; leave the scope out"),
+    "not_an_approver": (403, "this token's holder is no approver; approvals.approvers in the settings names them"),
+    "own_request": (403, "somebody else has to decide about one's own request; approvals.own in the settings says so"),
+    "our_own_words": (403, "only a person may decide"),
+    "forwarded": (403, "a forwarded or edited message decides nothing"),
+    "unauthenticated": (403, "that channel cannot tell who writes; decide in another one"),
+    "elsewhere": (403, "decide in the chat in which it was asked for"),
+}
+_NOT_REVOKED: Final[dict[RefusalReason, tuple[int, str]]] = {
+    **REFUSED,
+    "unknown": (404, "there is no grant of this id; give it whole, as `finclaw approvals grants` shows it"),
+    "not_an_approver": (
+        403,
+        "only its holder and approvers may revoke it; approvals.approvers in the settings names them",
+    ),
+}
+
+
 class ApprovalsApi:
     """The handlers for approvals and grants."""
 
@@ -47,7 +78,9 @@ class ApprovalsApi:
         body = read_json(request, ApproveBody, empty=b"{}")
         wait = _wait(request)
         decided = await self._decide(request, principal, "granted", scope=body.scope)
-        outcome = await self._gateway.came_of(decided.id, wait) if wait else None
+        outcome = None
+        if wait:
+            outcome = await self._gateway.came_of(decided.id, wait)
         now = await self._gateway.approval(decided.id) or decided
         return json_reply(decided_view(now, outcome))
 
@@ -78,8 +111,7 @@ class ApprovalsApi:
         read_json(request, NoBody, empty=b"{}")
         revoked = await self._gateway.revoke(request.path_values["id"], evidence(principal))
         if isinstance(revoked, Refusal):
-            status, words = not_revoked(revoked.why)
-            raise ApiError(status, "no_such_grant" if revoked.why == "unknown" else revoked.why, words)
+            raise _refusal_error(revoked.why, _NOT_REVOKED, "no_such_grant")
         return json_reply(revoked)
 
     def routes(self) -> tuple[HttpRoute, ...]:
@@ -94,9 +126,15 @@ class ApprovalsApi:
         )
 
 
-def _refusal_error(why: RefusalReason) -> ApiError:
-    status, words = REFUSED[why]
-    return ApiError(status, "no_such_approval" if why == "unknown" else why, words)
+def _refusal_error(
+    why: RefusalReason,
+    table: dict[RefusalReason, tuple[int, str]] = REFUSED,
+    unknown: str = "no_such_approval",
+) -> ApiError:
+    status, message = table[why]
+    if why == "unknown":
+        return ApiError(status, unknown, message)
+    return ApiError(status, why, message)
 
 
 def _states(request: ApiRequest) -> Collection[ApprovalState]:
@@ -113,41 +151,6 @@ def _wait(request: ApiRequest) -> int:
     if not re.fullmatch("[0-9]{1,3}", text) or int(text) > LONGEST_WAIT:
         raise ApiError(400, "bad_request", f"wait must be a whole number of seconds from 0 to {LONGEST_WAIT}")
     return int(text)
-
-
-WAIT: Final = 30
-"""Seconds that an approval waits for what comes of it, unless the request says otherwise."""
-LONGEST_WAIT: Final = 120
-
-REFUSED: Final[dict[RefusalReason, tuple[int, str]]] = {
-    "unknown": (404, "there is no such approval; `GET /api/v1/approvals` lists what waits"),
-    "ambiguous": (409, "more than one approval begins with these characters; give more of its id"),
-    "too_short": (400, f"give at least {SHORTEST_TYPED} characters of its id behind ap-"),
-    "expired": (409, "it has expired and was not done; ask for it again"),
-    "already_granted": (409, "it has been approved already; an approval counts once"),
-    "already_denied": (409, "it has been denied already"),
-    "already_used": (409, "it was approved and has been done; an approval counts once"),
-    "failed": (409, "it was approved and could not be done; ask for it again"),
-    "scope": (409, "an approval of this counts once only; leave the scope out"),
-    "not_an_approver": (403, "this token's holder is no approver; approvals.approvers in the settings names them"),
-    "own_request": (403, "somebody else has to decide about one's own request; approvals.own in the settings says so"),
-    "our_own_words": (403, "only a person may decide"),
-    "forwarded": (403, "a forwarded or edited message decides nothing"),
-    "unauthenticated": (403, "that channel cannot tell who writes; decide in another one"),
-    "elsewhere": (403, "decide in the chat in which it was asked for"),
-}
-
-
-def not_revoked(why: RefusalReason) -> tuple[int, str]:
-    """The same about a grant, where the texts differ."""
-    if why == "unknown":
-        return 404, "there is no grant of this id; give it whole, as `finclaw approvals grants` shows it"
-    if why == "not_an_approver":
-        return (
-            403,
-            "only its holder and approvers may revoke it; approvals.approvers in the settings names them",
-        )
-    return REFUSED[why]
 
 
 class ApproveBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -204,7 +207,7 @@ def listed_views(found: Sequence[Approval], summaries: Sequence[Summary]) -> tup
 
 
 def decided_view(decided: Approval, outcome: Outcome | None) -> DecidedApproval:
-    run = None if outcome is None else RunView(outcome=outcome.kind, reply=outcome.reply, turn_id=outcome.turn_id)
+    run = outcome and RunView(outcome=outcome.kind, reply=outcome.reply, turn_id=outcome.turn_id)
     return DecidedApproval(**_fields(decided), run=run)
 
 

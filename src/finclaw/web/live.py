@@ -138,7 +138,7 @@ class LiveStream:
     def running_turn(self, inbound_id: str) -> str | None:
         """The turn that answers a message; None before it has begun and after it has ended."""
         message = self._open.get(inbound_id)
-        return None if message is None else message.turn_id or None
+        return (message and message.turn_id) or None
 
     async def follow(self, account: str, conversation: str | None, after: str | None) -> AsyncGenerator[LiveEvent]:
         """Events of an account, or of one of its conversations, for ever. `after` None: from now on."""
@@ -173,8 +173,9 @@ class LiveStream:
 
     def _position(self, after: str) -> int | None:
         boot, _, seq = after.partition(".")
-        known = boot == self._boot and seq.isascii() and seq.isdigit() and len(seq) < 19 and int(seq) <= self._seq
-        return int(seq) if known else None
+        if boot == self._boot and seq.isascii() and seq.isdigit() and len(seq) < 19 and int(seq) <= self._seq:
+            return int(seq)
+        return None
 
     def _id(self, seq: int) -> str:
         return f"{self._boot}.{seq}"

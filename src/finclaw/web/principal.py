@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from finclaw.kernel.envelope import Inbound, QueueMode, Sender, TurnOptions
+from finclaw.kernel.envelope import Inbound, InboundKind, QueueMode, Sender, TurnOptions
 from finclaw.kernel.record import InboundRecord
 
 CHANNEL = "web"
@@ -46,6 +46,11 @@ class MessageBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 def inbound(principal: Principal, body: MessageBody) -> Inbound:
+    kind: InboundKind = "message"
+    if body.deletes:
+        kind = "delete"
+    if body.edits:
+        kind = "edit"
     return Inbound(
         channel=CHANNEL,
         account=principal.name,
@@ -54,7 +59,7 @@ def inbound(principal: Principal, body: MessageBody) -> Inbound:
         sender=_sender(principal, body.sender),
         text=body.text,
         wishes=TurnOptions(model=body.model, queue=body.mode) if body.model or body.mode else None,
-        kind="edit" if body.edits else "delete" if body.deletes else "message",
+        kind=kind,
         target=body.edits or body.deletes,
         edited=body.edits is not None,
     )

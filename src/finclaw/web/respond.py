@@ -66,9 +66,11 @@ async def redact_body(
         if not isinstance(response.body, bytes | bytearray):
             raise TypeError(f"{request.path} answers with a body that cannot be redacted; answer with bytes")
         body = bytes(response.body)
-        is_large = len(body) > _OFF_LOOP_ABOVE
         hide = _HIDE.get(response.content_type, hide_in_bytes)
-        response.body = await asyncio.to_thread(hide, body) if is_large else hide(body)
+        if len(body) > _OFF_LOOP_ABOVE:
+            response.body = await asyncio.to_thread(hide, body)
+        else:
+            response.body = hide(body)
     return response
 
 

@@ -4,7 +4,7 @@ import asyncio
 import re
 import socket
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import escape
 from typing import Final, cast
@@ -17,12 +17,12 @@ from finclaw import http_connections
 from finclaw.clock import SystemClock
 from finclaw.errors import ExtensionError
 from finclaw.gateway import Gateway
-from finclaw.http_connections import Connections, accept_connections, count_requests, http_log
+from finclaw.http_connections import Connections, serve
 from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.api import HttpApi
 from finclaw.web.approvals import ApprovalsApi
-from finclaw.web.auth import Admission, Authenticator, Next, StreamRoute, Throttle, TokenWatch, check_place
+from finclaw.web.auth import Admission, Authenticator, Next, StreamRoute, Throttle, check_place
 from finclaw.web.errors import ApiError, describe_failure
 from finclaw.web.exchange import ApiReply, ApiRequest, Handler, HttpRoute
 from finclaw.web.live import LiveStream
@@ -73,25 +73,20 @@ async def serve_web(
     server = WebServer(*sock.getsockname()[:2])
     routes = WebRoutes(gateway, settings, token, live or LiveStream())
     application = _application(server, routes)
-    runner = web.AppRunner(application, access_log=None, logger=http_log(), shutdown_timeout=LAST_ANSWERS)
-    stop_observing = gateway.observe(routes.live.observe) if live is None else _do_nothing
-    watchers = [asyncio.create_task(each) for each in (routes.watch.run(), routes.connections.run())]
+    stop_observing = None
+    if live is None:
+        stop_observing = gateway.observe(routes.live.observe)
+    watching = asyncio.create_task(routes.admission.run())
     try:
-        await runner.setup()
-        with closing(await accept_connections(runner, routes.connections, sock)):
-            yield server
+        async with serve(application, routes.connections, sock, shutdown_timeout=LAST_ANSWERS):
+            try:
+                yield server
+            finally:
+                routes.stopping.set()
     finally:
-        routes.stopping.set()
-        await runner.cleanup()
-        stop_observing()
-        sock.close()
-        for watcher in watchers:
-            watcher.cancel()
-        await asyncio.gather(*watchers, return_exceptions=True)
-
-
-def _do_nothing() -> None:
-    """Whoever brought the stream ends its observing."""
+        watching.cancel()
+        if stop_observing is not None:
+            stop_observing()
 
 
 class WebRoutes:
@@ -105,15 +100,14 @@ class WebRoutes:
         now = SystemClock().monotonic
         authenticator = Authenticator(token, _owner(settings), Throttle(now))
         self.connections = Connections(now)
-        self.watch = TokenWatch(authenticator)
-        self.admission = Admission(authenticator, self.connections, self.watch)
+        self.admission = Admission(authenticator, self.connections)
         self.live = live
         self.api = HttpApi(gateway, settings, self.stopping, live)
         self.sessions = SessionsApi(gateway)
         self.approvals = ApprovalsApi(gateway)
         self.people = PeopleApi(gateway)
-        self.streams = EventStreams(self.live, authenticator, self.watch, self.stopping)
-        self.sockets = LiveSockets(gateway, self.live, self.admission, self.stopping, settings.max_body)
+        self.streams = EventStreams(live, self.admission, self.stopping)
+        self.sockets = LiveSockets(gateway, live, self.admission, self.stopping, settings.max_body)
 
     def authenticated_routes(self) -> tuple[HttpRoute | StreamRoute, ...]:
         return (
@@ -128,7 +122,7 @@ class WebRoutes:
 
 def _application(server: WebServer, routes: WebRoutes) -> web.Application:
     application = web.Application(
-        middlewares=(redact_body, count_requests(routes.connections), errors_as_json, _only_from_here(server.port)),
+        middlewares=(redact_body, routes.connections.count_request, errors_as_json, _only_from_here(server.port)),
         client_max_size=routes.settings.max_body,
     )
     application.on_response_prepare.append(prepare_response)

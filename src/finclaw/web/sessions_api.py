@@ -1,10 +1,11 @@
-"""The routes for sessions and their conversations, erasure and backups, turns and costs.
+"""The routes for sessions and their conversations, erasure and backups, turns and costs, and persons.
 
 A key in a path is percent-encoded as a whole, its own `%` too.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final, TypeGuard, get_args
 
@@ -54,10 +55,8 @@ class SessionsApi:
     async def get_sessions(self, request: ApiRequest, _: Principal) -> ApiReply:
         limit = read_count(request, "limit", 50)
         after = request.query.get("after")
-        try:
+        with _refused_as(400, "bad_request"):
             page = await self._gateway.store.sessions(limit, after, request.query.get("containing", ""))
-        except SessionError as error:
-            raise _as_api_error(error, 400) from error
         return json_reply(page)
 
     async def get_messages(self, request: ApiRequest, _: Principal) -> ApiReply:
@@ -86,12 +85,10 @@ class SessionsApi:
 
     async def post_import(self, request: ApiRequest, _: Principal) -> ApiReply:
         content = request.body
-        try:
+        with _refused_as(400, "bad_request"):
             async with self._whole:
                 messages = (await asyncio.to_thread(read_conversation, content))[1]
                 facts = read_earlier_facts(content)
-        except SessionError as error:
-            raise _as_api_error(error, 400) from error
         return await self._restore(_new_key(request.path_values["key"]), messages, facts)
 
     async def post_fork(self, request: ApiRequest, _: Principal) -> ApiReply:
@@ -101,10 +98,8 @@ class SessionsApi:
         return await self._restore(body.into, await self._gateway.store.messages(key), facts)
 
     async def _restore(self, key: str, messages: Sequence[Message], facts: Sequence[Fact]) -> ApiReply:
-        try:
+        with _refused_as(409, "refused"):
             await self._gateway.store.restore(key, messages, facts)
-        except SessionError as error:
-            raise _as_api_error(error, 409) from error
         return json_reply(SessionView(key, len(messages)), status=201)
 
     async def post_reset(self, request: ApiRequest, _: Principal) -> ApiReply:
@@ -128,10 +123,8 @@ class SessionsApi:
         key = request.path_values["key"]
         if dry_run == "true":
             await self._require_session(request)
-        try:
+        with _refused_as(409, "refused"):
             return json_reply(await self._gateway.upkeep.erase_session(key, dry_run=dry_run == "true"))
-        except SessionError as error:
-            raise _as_api_error(error, 409) from error
 
     async def post_forget(self, request: ApiRequest, _: Principal) -> ApiReply:
         body = read_json(request, ForgetBody)
@@ -139,10 +132,8 @@ class SessionsApi:
             person = SenderId.parse(body.person)
         except ConfigError as error:
             raise ApiError(400, "bad_request", str(error)) from error
-        try:
+        with _refused_as(409, "refused"):
             return json_reply(await self._gateway.upkeep.forget_person(person, dry_run=body.dry_run))
-        except SessionError as error:
-            raise _as_api_error(error, 409) from error
 
     async def post_backup(self, _: ApiRequest, __: Principal) -> ApiReply:
         """Only copies inside the state directory; the archive is made by whoever may read that."""
@@ -228,11 +219,15 @@ def _new_key(text: str) -> str:
         raise ApiError(400, "bad_request", "a session's key is made of 1 to 4000 visible ASCII characters") from error
 
 
-def _as_api_error(error: SessionError, status: int) -> Exception:
-    """A plain SessionError is about what was asked for and tells what to do; the others are about the disk."""
-    if type(error) is not SessionError:
-        return error
-    return ApiError(status, "refused" if status == 409 else "bad_request", str(error))
+@contextmanager
+def _refused_as(status: int, code: str) -> Generator[None]:
+    """Answer a plain SessionError: it is about the request and tells what to do. Its subclasses are about the disk."""
+    try:
+        yield
+    except SessionError as error:
+        if type(error) is not SessionError:
+            raise
+        raise ApiError(status, code, str(error)) from error
 
 
 def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
@@ -240,7 +235,7 @@ def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
 
 
 class PeopleApi:
-    """The handlers for persons."""
+    """The handlers for persons. Roles come from the settings alone."""
 
     def __init__(self, gateway: StoredGateway) -> None:
         self._gateway = gateway
@@ -250,8 +245,8 @@ class PeopleApi:
         if who is None:
             found = await self._gateway.persons.list_people(1_000, request.query.get("after", ""))
             return json_reply(PeopleView(found))
-        one = await self._gateway.persons.find(who)
-        return json_reply(PeopleView([] if one is None else [one]))
+        person = await self._gateway.persons.find(who)
+        return json_reply(PeopleView([person] if person else []))
 
     async def post_people(self, request: ApiRequest, _: Principal) -> ApiReply:
         body = read_json(request, PersonBody)

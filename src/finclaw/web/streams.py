@@ -10,7 +10,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from finclaw.errors import FinclawError
 from finclaw.gateway import Gateway
-from finclaw.web.auth import Admission, Authenticator, TokenWatch
+from finclaw.web.auth import Admission
 from finclaw.web.errors import ApiError, error_view, from_finclaw
 from finclaw.web.live import LiveEvent, LiveStream
 from finclaw.web.principal import MessageBody, Principal, inbound
@@ -29,12 +29,9 @@ _SHUTDOWN: Final = f"retry: {RETRY_MS}\nevent: shutdown\ndata: ".encode() + _enc
 class EventStreams:
     """The streams of server-sent events."""
 
-    def __init__(
-        self, live: LiveStream, authenticator: Authenticator, watch: TokenWatch, stopping: asyncio.Event
-    ) -> None:
+    def __init__(self, live: LiveStream, admission: Admission, stopping: asyncio.Event) -> None:
         self._live = live
-        self._authenticator = authenticator
-        self._watch = watch
+        self._admission = admission
         self._stopping = stopping
 
     async def get_stream(self, request: web.Request, principal: Principal) -> web.StreamResponse:
@@ -49,7 +46,7 @@ class EventStreams:
             try:
                 async with (
                     aclosing(self._live.follow(principal.name, conversation, after)) as events,
-                    self._watch.end_with_token(authorization),
+                    self._admission.end_with_token(authorization),
                 ):
                     await self._pump(response, events, authorization)
             except ApiError as error:
@@ -64,7 +61,7 @@ class EventStreams:
             while not self._stopping.is_set():
                 await asyncio.wait({following, stopping}, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
                 if following.done():
-                    self._authenticator.check_again(authorization)
+                    self._admission.authenticator.check_again(authorization)
                     await response.write(_frame(following.result()))
                     following = asyncio.ensure_future(anext(events))
                 elif not self._stopping.is_set():
@@ -142,7 +139,7 @@ class LiveSockets:
         authorization = authorization or f"Bearer {hello.token or ''}"
         principal = self._admission.admit(request, authorization, "messages")
         line = _Line(socket, self._admission, authorization)
-        async with self._admission.watch.end_with_token(authorization):
+        async with self._admission.end_with_token(authorization):
             await self._first_of(self._tell(line, principal, hello), self._listen(line, principal))
 
     async def _greeting(self, socket: web.WebSocketResponse) -> Hello:

@@ -63,10 +63,11 @@ class TokenOnDisk(Secret):
     def reveal(self) -> str:
         try:
             token = read_token(self._state)
+            if token is not None:
+                return token.reveal()
         except ConfigError as error:
             log.warning("%s; until then nobody is let in", error)
-            token = None
-        return secrets.token_urlsafe(32) if token is None else token.reveal()
+        return secrets.token_urlsafe(32)
 
 
 def _read(opened: int, path: Path) -> str:

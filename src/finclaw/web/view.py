@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -21,7 +21,7 @@ from finclaw.kernel.record import (
     Today,
     TurnRecord,
 )
-from finclaw.kernel.scope import Outcome, OutcomeKind, ToolUse
+from finclaw.kernel.scope import OutcomeKind, ToolUse
 
 
 class OutcomeView(Struct, frozen=True, kw_only=True):
@@ -116,32 +116,18 @@ class StatusView(Struct, frozen=True, kw_only=True):
     unreachable: tuple[UnreachableChat, ...] = ()
 
 
-def outcome_view(outcome: Outcome) -> OutcomeView:
-    return OutcomeView(
-        outcome=outcome.kind,
-        reason=outcome.reason,
-        reply=outcome.reply,
-        is_markdown=outcome.is_markdown,
-        turn_id=outcome.turn_id,
-        stages_executed=outcome.stages_executed,
-        tools=outcome.tools,
-        facts=outcome.facts,
-        usage=outcome.usage,
-        cost=outcome.cost,
-        duration_ms=outcome.duration_ms,
-        model=outcome.model,
-    )
-
-
 def message_view(record: InboundRecord, running_turn: str | None = None) -> MessageView:
     """`running_turn` is the turn of a message that has not ended yet."""
-    ended = outcome_view(record.outcome) if record.outcome else OutcomeView(turn_id=running_turn)
+    fields: dict[str, Any] = {"turn_id": running_turn}
+    if record.outcome is not None:
+        fields = {name: getattr(record.outcome, name) for name in OutcomeView.__struct_fields__[1:]}
+        fields["outcome"] = record.outcome.kind
     return MessageView(
         inbound_id=record.inbound_id,
         session=record.session,
         state=record.state,
         delivery=record.delivery,
-        **{name: getattr(ended, name) for name in OutcomeView.__struct_fields__},
+        **fields,
     )
 
 

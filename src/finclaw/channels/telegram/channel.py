@@ -18,7 +18,7 @@ from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientResponseError
 
 from finclaw.channels.telegram.chats import ChatBook, read_name
-from finclaw.channels.telegram.failures import channel_errors, describe, translate_call
+from finclaw.channels.telegram.failures import describe, translate_call
 from finclaw.channels.telegram.inbound import ALLOWED_UPDATES, UpdateIntake, UpdateReader
 from finclaw.channels.telegram.options import (
     CAPABILITIES,
@@ -27,8 +27,15 @@ from finclaw.channels.telegram.options import (
     read_options,
     read_token,
 )
-from finclaw.channels.telegram.outbound import MessageSender, SendPace, read_thread, show_reaction, show_typing
-from finclaw.channels.telegram.webhook import WebhookListener
+from finclaw.channels.telegram.outbound import (
+    MessageSender,
+    SendPace,
+    channel_errors,
+    read_thread,
+    show_reaction,
+    show_typing,
+)
+from finclaw.channels.telegram.webhook import listen_for_updates
 from finclaw.commands.declaration import describe_in
 from finclaw.errors import AttachmentRefused, ChannelError, ConfigError
 from finclaw.kernel.envelope import Attachment, Inbound, Receipt
@@ -146,7 +153,7 @@ class TelegramChannel(Channel):
         async def take(raw: dict[str, Any]) -> None:
             await self._intake.take(raw, reader, accept)
 
-        async with WebhookListener(options, self._webhook_secret, take) as listener:
+        async with listen_for_updates(options, self._webhook_secret, take) as port:
             # One call at a time: several would overtake each other.
             call = SetWebhook(
                 url=options.url,
@@ -154,7 +161,7 @@ class TelegramChannel(Channel):
                 allowed_updates=ALLOWED_UPDATES,
                 max_connections=1,
             )
-            self.webhook_port = listener.port
+            self.webhook_port = port
             try:
                 with channel_errors():
                     await self._bot(call)

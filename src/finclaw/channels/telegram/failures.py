@@ -1,8 +1,6 @@
 """Translation of errors: what aiogram raises becomes what the port promises, without the bot's token."""
 
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Final
 
 import aiohttp
@@ -62,17 +60,6 @@ def _translate_refusal(said: str) -> SendRefused:
     if "too long" in said:
         return SendRefused(f"the text is longer than Telegram takes: {said}")
     return SendRefused(said)
-
-
-@contextmanager
-def channel_errors(*, passing: bool = False) -> Generator[None]:
-    """Raise ChannelError if a call in the block fails; with `passing`, errors that may go away stay as they are."""
-    try:
-        yield
-    except AiogramError as error:
-        if passing and is_passing(error):
-            raise
-        raise translate_call(error) from None
 
 
 def translate_call(error: AiogramError) -> ChannelError:

@@ -1,7 +1,8 @@
 """Sending: an outbox item becomes one or more calls of the Bot API, at the pace that Telegram allows."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from unicodedata import east_asian_width
 
@@ -36,7 +37,7 @@ from aiogram.types import (
 )
 
 from finclaw.channels.telegram.chats import ChatBook, name_message, read_name
-from finclaw.channels.telegram.failures import channel_errors, describe, translate_send
+from finclaw.channels.telegram.failures import describe, is_passing, translate_call, translate_send
 from finclaw.channels.telegram.options import CAPABILITIES, MOST_CAPTION, TelegramOptions
 from finclaw.errors import SendFailed, SendRefused
 from finclaw.kernel.envelope import ActionButton, Outbound, Receipt
@@ -248,6 +249,17 @@ def _rows(actions: Sequence[ActionButton]) -> Iterator[list[ActionButton]]:
             row = []
         row.append(each)
     yield row
+
+
+@contextmanager
+def channel_errors(*, passing: bool = False) -> Generator[None]:
+    """Raise ChannelError if a call in the block fails; with `passing`, errors that may go away stay as they are."""
+    try:
+        yield
+    except AiogramError as error:
+        if passing and is_passing(error):
+            raise
+        raise translate_call(error) from None
 
 
 # ── pace ────────────────────────────────────────────────────────────────────────────────────────────────────

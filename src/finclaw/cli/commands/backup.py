@@ -18,8 +18,7 @@ from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
 from finclaw.errors import SessionError
 from finclaw.kernel.extension import EXTENSIONS
-from finclaw.storage.sqlite.database import DATABASE
-from finclaw.storage.upkeep.copying import copy_database
+from finclaw.storage.sqlite.database import DATABASE, copy_database
 from finclaw.web.token import FILE_NAME as TOKEN
 from finclaw.web.view import BackupView
 

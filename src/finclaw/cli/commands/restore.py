@@ -32,9 +32,8 @@ from finclaw.finance.instruments import choices
 from finclaw.private_files import make_private_directory, write_private_file
 from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.locks import StateLock
-from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.sqlite.database import DATABASE, check
 from finclaw.storage.sqlite.schema import MIGRATIONS
-from finclaw.storage.upkeep.copying import check
 from finclaw.web.token import FILE_NAME as TOKEN
 from finclaw.web.token import read_token
 

@@ -66,7 +66,9 @@ class BlobDirectory:
 
     def names(self) -> set[str]:
         """All that is in the directory, also what no blob is called."""
-        return {path.name for path in self._place.iterdir()} if self.is_there else set()
+        if not self.is_there:
+            return set()
+        return {path.name for path in self._place.iterdir()}
 
     def erase(self, name: str) -> None:
         self._files.erase(self._place / name)
@@ -139,7 +141,8 @@ def _read_jpeg(data: bytes) -> ImageHeader | None:
     for _ in range(_MOST_SEGMENTS):
         if data[at : at + 2] == b"\xff\xff":
             filling = _FILLING.match(data, at, at + _MOST_FILLING)
-            at = at if filling is None else filling.end() - 1
+            if filling is not None:
+                at = filling.end() - 1
         if data[at : at + 1] != b"\xff" or len(data) < at + 4:
             return None
         marker = data[at + 1]

@@ -19,18 +19,20 @@ from finclaw.kernel.message import Message, ToolStarted, TurnEvent
 from finclaw.kernel.record import IntegrityFinding
 from finclaw.storage.files import FileChanged, Files
 from finclaw.storage.jsonl.base import (
+    BadLine,
     Base,
     FoldedLine,
     MessageLine,
     describe_bad_line,
     fold_lines,
     read_base,
+    read_lines,
     repair_file,
     repair_transcript,
     write_base,
+    write_line,
 )
 from finclaw.storage.jsonl.directory import MESSAGES, NAMES, Identity, prepare_directory
-from finclaw.storage.jsonl.lines import BadLine, read_lines, write_line
 from finclaw.storage.sqlite.codec import write
 from finclaw.transcript.fold import touches_only_own
 

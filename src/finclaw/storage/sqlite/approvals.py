@@ -23,7 +23,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.storage.sqlite import inbox
-from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
+from finclaw.storage.sqlite.codec import PublicIds, from_micros, maybe_from_micros, to_micros, write
 from finclaw.transcript.approval_ids import action_hash, canonical_args
 
 Words = Callable[[Approval], Inbound]
@@ -123,7 +123,7 @@ def decide(
     )
     if yes and decision.scope != "once":
         _give_grant(db, asked, decision.scope, decision.by, now)
-    accepted = None if inbound is None else inbox.accept(db, ids, inbound, asked.session, now)
+    accepted = inbound and inbox.accept(db, ids, inbound, asked.session, now)
     return _must(db, asked.id, expiry), accepted
 
 
@@ -191,15 +191,11 @@ def _read(row: tuple[Any, ...]) -> Approval:
         state=state,
         scope=scope,
         decided_by=decided_by,
-        decided_at=_moment(decided_at),
+        decided_at=maybe_from_micros(decided_at),
         reason=str(reason),
-        reminded_at=_moment(reminded_at),
+        reminded_at=maybe_from_micros(reminded_at),
         used_by=used_by,
     )
-
-
-def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else from_micros(int(micros))
 
 
 # ── grants: approvals that hold more than once, for exactly this action and exactly this person ─────────────
@@ -244,7 +240,7 @@ def _read_grant(row: tuple[Any, ...]) -> Grant:
         tool=str(tool),
         hash=str(action),
         requester=str(requester),
-        session=None if session is None else str(session),
+        session=session,
         granted_by=str(by),
         granted_at=from_micros(int(at)),
     )

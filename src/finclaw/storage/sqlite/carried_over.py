@@ -37,7 +37,4 @@ def read(db: apsw.Connection, ids: PublicIds) -> list[tuple[Accepted, datetime, 
         "SELECT carried_over.id, ended_at, line FROM carried_over JOIN inbound ON inbound.id = carried_over.id "
         "ORDER BY carried_over.id"
     ).fetchall()
-    return [
-        (inbox.find_accepted(db, ids, int(row)), from_micros(int(at)), None if line is None else str(line))
-        for row, at, line in rows
-    ]
+    return [(inbox.find_accepted(db, ids, int(row)), from_micros(int(at)), line) for row, at, line in rows]

@@ -130,6 +130,10 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def maybe_from_micros(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)
+
+
 def inbound_name(inbound: Inbound, again: int = 0) -> bytes:
     """What makes a message itself: where it was written and the platform's id for it.
 
@@ -150,9 +154,11 @@ def inbound_name(inbound: Inbound, again: int = 0) -> bytes:
 
 def key_name(inbound: Inbound) -> bytes | None:
     """The name under which an extension's words are said once for ever; None where they have no key."""
+    if inbound.once is None:
+        return None
     if inbound.once == "anywhere":
         return _digest(write(("anywhere", inbound.message_id)))
-    return None if inbound.once is None else inbound_name(inbound)
+    return inbound_name(inbound)
 
 
 def body_digest(inbound: Inbound) -> bytes:
@@ -161,9 +167,10 @@ def body_digest(inbound: Inbound) -> bytes:
         {"id": each.id, "kind": each.kind, "mime": each.mime, "name": each.name, "size": each.size}
         for each in inbound.attachments
     ]
-    parts = (inbound.text, inbound.sender.id, inbound.thread, inbound.reply_to, attachments)
-    # Only where somebody chose, so that the digests of messages from before there was a choice still hold.
-    return _digest(write(parts if inbound.wishes is None else (*parts, inbound.wishes)))
+    parts: list[object] = [inbound.text, inbound.sender.id, inbound.thread, inbound.reply_to, attachments]
+    if inbound.wishes is not None:  # only then, so that digests from before there were such options still hold
+        parts.append(inbound.wishes)
+    return _digest(write(parts))
 
 
 def _digest(text: str) -> bytes:

@@ -22,9 +22,9 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import carried_over, costs, facts, inbox, joining, outbox, persons, reservations
+from finclaw.storage.sqlite import carried_over, costs, facts, inbox, joining, outbox, persons
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
-from finclaw.storage.sqlite.reservations import SettledCalls
+from finclaw.storage.sqlite.costs import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
 
 
@@ -60,10 +60,12 @@ def claim(
     """Begin the turn, or take up the one that a crash left: then the log so far comes back with the claim."""
     events = transcript.begin(db, inbox.must_row(ids, accepted.id), first)
     calls_next = len(events) <= len(first[:1])  # a turn with more in its log may have tools to run before
-    left = reservations.interrupt(db, inbox.must_row(ids, accepted.id))
+    left = costs.interrupt(db, inbox.must_row(ids, accepted.id))
     claim = _claim(db, ids, transcript, accepted, known_version, now, reserve if calls_next else None, left)
     claim = replace(claim, events=events, items=outbox.items_of(db, ids, inbox.must_row(ids, accepted.id)))
-    return _resume_joined(db, ids, transcript, claim) if claim.resumed or len(events) > 1 else claim
+    if claim.resumed or len(events) > 1:
+        return _resume_joined(db, ids, transcript, claim)
+    return claim
 
 
 def _resume_joined(db: apsw.Connection, ids: PublicIds, transcript: Transcript, claim: Claim) -> Claim:
@@ -94,7 +96,7 @@ def _claim(
         "SELECT epoch, version, created_at, tokens FROM session WHERE id = ?", (owner,)
     ).fetchall()[0]
     reserved = () if reserve is None else (reserve(int(tokens)),)
-    calls = reservations.encode(TurnCalls(reserved=reserved, beside=left.beside), booked=left.booked)
+    calls = costs.encode_calls(TurnCalls(reserved=reserved, beside=left.beside), booked=left.booked)
     db.execute(
         "INSERT INTO turn (id, session, epoch, status, started_at, reserved) VALUES (?, ?, ?, 'running', ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, reserved = excluded.reserved",
@@ -136,7 +138,7 @@ def record(
     if files := blobs.files_in_events(events):
         blobs.use(db, "answer", row, files)
     if calls is not None:
-        reservations.keep(db, row, calls)
+        costs.keep_calls(db, row, calls)
 
 
 def join(
@@ -151,7 +153,7 @@ def join(
     """Write the message into the turn's log, and that the turn answers it. False, and nothing, where it may not be."""
     row = inbox.must_row(ids, claim.turn_id)
     session = _must_own(db, row, claim.epoch, running=True)
-    last = events[-1] if events else None
+    last = next(reversed(events), None)
     if not isinstance(last, Append):
         raise SessionError("a message joins a turn by its words; let the last event append them")
     if not joining.begin(db, session, row, inbox.must_row(ids, accepted.id), last.message.id):
@@ -188,7 +190,7 @@ def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCal
     if db.changes():
         joining.count(db, row, -1)
         if calls is not None:
-            reservations.keep(db, row, calls)
+            costs.keep_calls(db, row, calls)
 
 
 def take_back(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
@@ -226,7 +228,7 @@ def end(
     costs.enter(db, spend)
     db.execute(
         "UPDATE turn SET status = 'aborted', ended_at = ?, reserved = ? WHERE id = ?",
-        (to_micros(now), reservations.NOTHING, row),
+        (to_micros(now), costs.NOTHING, row),
     )
     return True
 
@@ -244,7 +246,8 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     blobs.use(db, "session", session, folded.blobs)
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))
     costs.enter(db, finish.spend)
-    facts.keep(db, session, row, finish.outcome.facts)
+    if finish.outcome.facts:
+        facts.keep(db, session, row, finish.outcome.facts)
     if finish.asks:
         carried_over.add(db, row, None)
     if finish.told:
@@ -258,7 +261,7 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
         (
             finish.status,
             to_micros(now),
-            reservations.NOTHING,
+            costs.NOTHING,
             finish.steps,
             write(result.usage),
             str(result.cost),
@@ -279,8 +282,7 @@ def _mark_undone(db: apsw.Connection, turn: int) -> None:
 
 
 def session_row(db: apsw.Connection, key: str) -> int | None:
-    found = db.execute("SELECT id FROM session WHERE key = ?", (key,)).fetchone()
-    return None if found is None else int(found[0])
+    return db.execute("SELECT id FROM session WHERE key = ?", (key,)).get
 
 
 def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
@@ -310,7 +312,7 @@ def touch(db: apsw.Connection, key: str) -> None:
 
 
 def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, str] | None:
-    """The turn that a message began, with its session."""
+    """Return the turn that a message began, with its session."""
     row = inbox.must_row(ids, inbound_id)
     found = db.execute(
         "SELECT key FROM turn JOIN session ON session.id = turn.session WHERE turn.id = ?", (row,)

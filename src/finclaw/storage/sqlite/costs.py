@@ -1,6 +1,10 @@
-"""Cost accounting: what turns have cost, by day, agent, user and model.
+"""Cost accounting: what turns have cost, by day, agent, user and model, and reservations of model calls.
 
 Sums are exact: Python adds amounts, not SQL.
+
+A reservation is in the row of its turn, on disk before the request leaves, so that no call is unbooked. A process that
+dies leaves it there. The next process enters it into the books, at the most that it may have cost and marked as
+interrupted, and takes it out of the row in the same commit: once, however often it is tried.
 """
 
 from collections.abc import Sequence
@@ -9,10 +13,13 @@ from decimal import Decimal
 from typing import Final, cast
 
 import apsw
+import msgspec
 from msgspec.structs import astuple
 
 from finclaw.kernel.chunk import Usage
-from finclaw.kernel.record import Cost, CostsBy, Spend
+from finclaw.kernel.record import Cost, CostsBy, Spend, TurnCalls
+from finclaw.spend_lines import mark_interrupted, merge_lines
+from finclaw.storage.sqlite.codec import write
 from finclaw.text import fix_surrogates
 
 _COLUMNS: Final = (
@@ -88,3 +95,63 @@ def _sum(name: str, rows: Sequence[_Row]) -> Cost:
         interrupted_cost=sum(map(Decimal, estimates), Decimal(0)),
         overstated=overstated,
     )
+
+
+# ── reservations ────────────────────────────────────────────────────────────────────────────────────────────
+
+NOTHING: Final = "0"
+"""In the column of a turn that has ended, and of one that an older release has begun."""
+
+
+class _Reserved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The column `turn.reserved`."""
+
+    reserved: tuple[Spend, ...] = ()
+    beside: tuple[Spend, ...] = ()
+    unbooked: bool = False
+    """Whether the books lack what the turn's log tells of; see `Claim.booked`."""
+
+
+class SettledCalls(msgspec.Struct, frozen=True):
+    """The calls of a turn once none is open any more: side costs, and whether all of it is in the books."""
+
+    beside: tuple[Spend, ...] = ()
+    booked: bool = True
+
+
+_read_reserved: Final = msgspec.json.Decoder(_Reserved).decode
+
+
+def encode_calls(calls: TurnCalls, *, booked: bool = True) -> str:
+    return write(_Reserved(reserved=calls.reserved, beside=calls.beside, unbooked=not booked))
+
+
+def keep_calls(db: apsw.Connection, turn: int, calls: TurnCalls) -> None:
+    """Enter what is settled, and note what is open."""
+    enter(db, calls.spend)
+    db.execute("UPDATE turn SET reserved = ? WHERE id = ?", (encode_calls(calls), turn))
+
+
+def interrupt(db: apsw.Connection, turn: int) -> SettledCalls:
+    """Enter what a turn has left open as interrupted; the row itself is the caller's to write."""
+    column = db.execute("SELECT reserved FROM turn WHERE id = ?", (turn,)).get
+    if column is None:
+        return SettledCalls()
+    if column == NOTHING:
+        return SettledCalls(booked=False)
+    row = _read_reserved(str(column))
+    cut_off = [mark_interrupted(line) for line in row.reserved]
+    enter(db, cut_off)
+    return SettledCalls(merge_lines((*row.beside, *cut_off)), not row.unbooked)
+
+
+def interrupt_all(db: apsw.Connection) -> None:
+    """Of every turn that has not ended: whoever ran it cannot commit any more."""
+    left = db.execute(
+        "SELECT turn.id FROM inbound JOIN turn ON turn.id = inbound.id "
+        "WHERE inbound.kind IS NULL AND turn.reserved LIKE '%\"reserved\"%'"
+    ).fetchall()
+    for (turn,) in left:
+        found = interrupt(db, int(turn))
+        column = encode_calls(TurnCalls(beside=found.beside), booked=found.booked)
+        db.execute("UPDATE turn SET reserved = ? WHERE id = ?", (column, turn))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -40,7 +40,7 @@ class ExtensionDatabase:
         self._path = directory / f"{extension}.db"
         self._extension = extension
         self._migrations = tuple(migrations)
-        self._executor: Executor | None = None
+        self._executor: ThreadPoolExecutor | None = None
         self._threaded = threaded
         self._db: apsw.Connection | None = None
         self._closed = False
@@ -61,15 +61,20 @@ class ExtensionDatabase:
 
     async def close(self) -> None:
         """May be called twice. What was asked for before is done first."""
-        executor = None if self._closed else self._executor
+        if self._closed:
+            return
         self._closed = True
-        if executor is not None:
+        if self._executor is None:
+            self._close()
+        else:
             await self._hop(self._close)
-            executor.shutdown(wait=False)  # its thread has nothing left to do
+            self._executor.shutdown(wait=False)  # its thread has nothing left to do
 
     async def _hop(self, run: Callable[[], T]) -> T:
+        if not self._threaded:
+            return run()
         if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, f"finclaw-{self._extension}") if self._threaded else _Here()
+            self._executor = ThreadPoolExecutor(1, f"finclaw-{self._extension}")
         return await wait_shielded(asyncio.get_running_loop().run_in_executor(self._executor, run))
 
     # ── in its thread ───────────────────────────────────────────────────────────────────────────────────────
@@ -168,15 +173,3 @@ class _Rows:
 def _guard(operation: int, *_: str | None) -> int:
     """The transaction is ours to end: an extension that ended it would keep half of its work."""
     return apsw.SQLITE_DENY if operation in _FORBIDDEN else apsw.SQLITE_OK
-
-
-class _Here(Executor):
-    """Runs what it is given at once, on the thread that asks."""
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        future: Future[T] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001  it travels to whoever waits
-            future.set_exception(error)
-        return future

@@ -22,8 +22,6 @@ _MARKS: Final = ", ".join("?" * (2 + len(_COLUMNS.split(", "))))
 
 def keep(db: apsw.Connection, session: int, turn: int, facts: Sequence[Fact]) -> None:
     """Add what a turn's tools gave, and let the oldest of the session go."""
-    if not facts:
-        return
     first, _ = facts_of(turn)
     _insert(db, session, first, facts)
     oldest = db.execute(

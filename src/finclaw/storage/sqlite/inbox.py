@@ -162,8 +162,8 @@ def _read_accepted(ids: PublicIds, row: tuple[Any, ...], *, duplicate: bool = Fa
         begun=state == "running",
         left=left,
         duplicate=duplicate,
-        joined_to=None if host is None else ids.inbound(int(host)),
-        stop=None if stop is None else read_stop_mark(str(stop)),
+        joined_to=host and ids.inbound(host),
+        stop=stop and read_stop_mark(stop),
     )
 
 
@@ -177,7 +177,7 @@ def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
             "ON unit.id BETWEEN inbound.id << 10 AND inbound.id << 10 | 1023 WHERE kind IS NULL GROUP BY inbound.id"
         )
     }
-    return [replace(each, items=items[each.id]) if each.id in items else each for each in found]
+    return [replace(each, items=items.get(each.id, 0)) for each in found]
 
 
 def mark_stopped(db: apsw.Connection, ids: PublicIds, inbound_ids: Sequence[str], mark: StopMark) -> None:
@@ -243,16 +243,16 @@ def end(
 
 def _without_doubled_reply(outcome: Outcome, units: tuple[OutboxItem, ...]) -> Outcome:
     """A reply in one part is on disk as that part; a long text need not be written twice."""
-    doubled = len(units) == 1 and units[0].seq == 0 and units[0].outbound.text == outcome.reply
-    return replace(outcome, reply=None) if doubled else outcome
+    if len(units) == 1 and units[0].seq == 0 and units[0].outbound.text == outcome.reply:
+        return replace(outcome, reply=None)
+    return outcome
 
 
 def _outcome(db: apsw.Connection, row: int, body: str) -> Outcome:
     outcome = read_outcome(body)
-    if outcome.reply is not None:
-        return outcome
-    parts = outbox.texts(db, row)
-    return replace(outcome, reply=parts[0]) if len(parts) == 1 else outcome
+    if outcome.reply is None and len(parts := outbox.texts(db, row)) == 1:
+        return replace(outcome, reply=parts[0])
+    return outcome
 
 
 def find(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> InboundRecord | None:
@@ -274,7 +274,7 @@ def find(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> InboundRecord 
         channel=inbound.channel,
         account=inbound.account,
         state=state,
-        outcome=None if outcome is None else _outcome(db, row, str(outcome)),
+        outcome=outcome and _outcome(db, row, outcome),
         delivery=outbox.delivery(db, row),
         accepted_at=from_micros(int(at)),
         attempts=int(attempts),
@@ -287,7 +287,7 @@ def find_unsolicited(db: apsw.Connection, ids: PublicIds, session: str, after: s
     The place to go on from is just before the first that has not ended, so that it is not passed by.
     """
     newest = int(db.execute("SELECT coalesce(max(id), 0) FROM inbound").get)
-    known = None if after is None else ids.row(after)
+    known = ids.row(after or "")
     since = max(0, newest - LOOKED_BACK, known or 0)
     found = [(int(row), kind is not None) for row, kind in db.execute(_UNSOLICITED, (session, since))]
     place = min((row - 1 for row, has_ended in found if not has_ended), default=newest)

@@ -54,8 +54,8 @@ def _with_whole_characters(outbound: Outbound) -> Outbound:
     text = fix_surrogates(outbound.text)
     if text is outbound.text:
         return outbound
-    rendered = None if outbound.rendered is None else fix_surrogates(outbound.rendered)
-    plain = None if outbound.plain is None else fix_surrogates(outbound.plain)
+    rendered = outbound.rendered and fix_surrogates(outbound.rendered)
+    plain = outbound.plain and fix_surrogates(outbound.plain)
     return replace(outbound, text=text, rendered=rendered, plain=plain)
 
 
@@ -98,17 +98,18 @@ def withdraw_replies(db: apsw.Connection, inbound: int) -> bool:
 
 
 def _lost_state(db: apsw.Connection, first: int, end: int) -> OutboxState | None:
-    found = db.execute(
+    return db.execute(
         "SELECT state FROM unit WHERE id >= ? AND id < ? AND state IN ('dead', 'expired') LIMIT 1", (first, end)
-    ).fetchone()
-    return None if found is None else found[0]
+    ).get
 
 
 def append(db: apsw.Connection, inbound: int, items: Sequence[OutboxItem]) -> tuple[OutboxItem, ...]:
     """Write the items that are not there yet, each behind the last."""
     first, last = units_of(inbound)
     known = int(db.execute("SELECT count(*) FROM unit WHERE id BETWEEN ? AND ?", (first, last)).get)
-    for item in items[: max(0, known - items[0].seq)] if items else ():
+    for item in items:
+        if item.seq >= known:
+            break
         body = read_unit(str(db.execute("SELECT body FROM unit_body WHERE id = ?", (first + item.seq,)).get))
         if body.turn_id != item.turn_id or _bounds(body.span) != _bounds(item.span):
             raise SessionError(f"item {item.id!r} is in the outbox with other words; append behind it")
@@ -130,8 +131,9 @@ def pending(db: apsw.Connection, ids: PublicIds) -> list[OutboxItem]:
 
 def find(db: apsw.Connection, ids: PublicIds, item_id: str) -> OutboxItem | None:
     row = ids.row(item_id)
-    found = () if row is None else (item for item in items_of(db, ids, row) if item.id == item_id)
-    return next(iter(found), None)
+    if row is None:
+        return None
+    return next((item for item in items_of(db, ids, row) if item.id == item_id), None)
 
 
 def items_of(db: apsw.Connection, ids: PublicIds, inbound: int) -> tuple[OutboxItem, ...]:
@@ -156,7 +158,9 @@ def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
         return "none"
     if states & {"planned", "sending", "unknown"}:
         return "pending"
-    return "expired" if "expired" in states else "dead" if "dead" in states else "delivered"
+    if "expired" in states:
+        return "expired"
+    return "dead" if "dead" in states else "delivered"
 
 
 def _read(ids: PublicIds, row: tuple[Any, ...]) -> OutboxItem:
@@ -177,7 +181,7 @@ def _read(ids: PublicIds, row: tuple[Any, ...]) -> OutboxItem:
         state=state,
         attempts=int(attempts),
         doubts=int(doubts),
-        platform_id=None if platform_id is None else str(platform_id),
+        platform_id=platform_id,
         span=body.span,
         is_preview=body.is_preview,
         edits=body.edits,

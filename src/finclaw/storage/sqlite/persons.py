@@ -14,7 +14,7 @@ from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.kernel.record import SenderId
 from finclaw.storage.sqlite import costs
-from finclaw.storage.sqlite.codec import from_micros, to_micros, write
+from finclaw.storage.sqlite.codec import maybe_from_micros, to_micros, write
 from finclaw.text import LOOKED_AT
 
 Entry = tuple[str, Sequence[str]]
@@ -151,8 +151,7 @@ def _is_person(db: apsw.Connection, id: str) -> bool:
 
 
 def _owner(db: apsw.Connection, who: str) -> str | None:
-    found = db.execute("SELECT person FROM identity WHERE who = ?", (who,)).get
-    return None if found is None else str(found)
+    return db.execute("SELECT person FROM identity WHERE who = ?", (who,)).get
 
 
 MOST_TOPICS: Final = 5
@@ -179,7 +178,7 @@ def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
             f"SELECT count(*), min(accepted_at), max(accepted_at) {_BY_SENDER}{_WRITTEN}", key
         ).fetchall()[0]
         count += int(number)
-        times += [int(each) for each in (first, last) if each is not None]
+        times += [each for each in (first, last) if each is not None]
         for subject, told in db.execute(
             "SELECT told.value ->> '$.subject', count(*) FROM outcome, json_each(outcome.body, '$.facts') AS told "
             f"WHERE outcome.id IN (SELECT id {_BY_SENDER}{_WRITTEN}) GROUP BY 1",
@@ -189,8 +188,8 @@ def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
         reactions += _last_reactions(db, key)
     return ContactHistory(
         messages=count,
-        first_at=from_micros(min(times)) if times else None,
-        last_at=from_micros(max(times)) if times else None,
+        first_at=maybe_from_micros(min(times, default=None)),
+        last_at=maybe_from_micros(max(times, default=None)),
         topics=tuple(sorted(subjects, key=lambda each: (-subjects[each], each))[:MOST_TOPICS]),
         satisfaction=_satisfaction(reactions),
     )

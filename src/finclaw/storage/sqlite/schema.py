@@ -214,7 +214,7 @@ MIGRATIONS: Final = (
     END;
     """,
     """
-    -- A model call is in `turn.reserved` before its request leaves: JSON from here on, see reservations.py. Days of
+    -- A model call is in `turn.reserved` before its request leaves: JSON from here on, see costs.py. Days of
     -- `spend` are those of the machine's zone from here on; what stands there keeps the days that it was written with.
     ALTER TABLE spend ADD COLUMN interrupted INTEGER NOT NULL DEFAULT 0;        -- calls that were cut off
     ALTER TABLE spend ADD COLUMN interrupted_cost TEXT NOT NULL DEFAULT '0';    -- their part of the cost, estimated

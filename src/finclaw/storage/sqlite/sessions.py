@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
@@ -37,29 +37,24 @@ def page(db: apsw.Connection, limit: int, after: str | None, containing: str, no
         (used, row, fix_surrogates(containing), since, limit + 1),
     ).fetchall()
     shown = found[:limit]
-    more = len(found) > limit and bool(shown)
-    return SessionPage(
-        items=tuple(_record(each) for each in shown),
-        after=_write_cursor(int(shown[-1][3]), int(shown[-1][0])) if more else None,
+    items = tuple(
+        SessionRecord(
+            key=key,
+            created_at=from_micros(created),
+            updated_at=from_micros(used),
+            messages=messages,
+            turns=turns,
+        )
+        for _, key, created, used, messages, turns in shown
     )
-
-
-def _record(row: tuple[Any, ...]) -> SessionRecord:
-    _, key, created, used, messages, turns = row
-    return SessionRecord(
-        key=str(key),
-        created_at=from_micros(int(created)),
-        updated_at=from_micros(int(used)),
-        messages=int(messages),
-        turns=int(turns),
-    )
+    cursor = None
+    if len(found) > limit and shown:
+        last, _, _, used, *_ = shown[-1]
+        cursor = f"{used:x}-{last:x}"
+    return SessionPage(items=items, after=cursor)
 
 
 _LAST = (1 << 63) - 1
-
-
-def _write_cursor(used: int, row: int) -> str:
-    return f"{used:x}-{row:x}"
 
 
 def _read_cursor(after: str | None) -> tuple[int, int]:

@@ -24,8 +24,8 @@ def encode(extension: str, value: Any) -> str:
 
 
 def recall(db: apsw.Connection, extension: str, session: str) -> Any:
-    row = db.execute("SELECT body FROM state WHERE extension = ? AND session = ?", (extension, session)).fetchone()
-    return None if row is None else msgspec.json.decode(str(row[0]))
+    text = db.execute("SELECT body FROM state WHERE extension = ? AND session = ?", (extension, session)).get
+    return text and msgspec.json.decode(text)
 
 
 def recall_sessions(db: apsw.Connection, extension: str) -> dict[str, Any]:

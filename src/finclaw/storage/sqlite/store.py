@@ -62,20 +62,18 @@ from finclaw.storage.sqlite import (
     joining,
     outbox,
     persons,
-    reservations,
     sessions,
     state,
     turn_traces,
 )
 from finclaw.storage.sqlite.approvals import ApprovalTimes, Words
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
-from finclaw.storage.sqlite.database import begin_boot, close_quietly, explain, open_database
+from finclaw.storage.sqlite.database import begin_boot, close_quietly, copy_database, explain, open_database
 from finclaw.storage.sqlite.facts import MOST as MOST_FACTS
 from finclaw.storage.sqlite.persons import Entry
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask, write_probe
 from finclaw.storage.upkeep import erasure
-from finclaw.storage.upkeep.copying import copy_database
 from finclaw.storage.upkeep.erasure import Target
 from finclaw.storage.upkeep.retention import Sweep, limit_prune_time
 
@@ -98,7 +96,7 @@ def open_store(
 def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Writer, PublicIds]:
     """Take the database over from every earlier process."""
     try:
-        name, boot = begin_boot(db, reservations.interrupt_all)
+        name, boot = begin_boot(db, costs.interrupt_all)
     except apsw.Error as error:
         close_quietly(db)
         raise explain(error, path) from error

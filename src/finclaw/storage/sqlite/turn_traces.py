@@ -13,6 +13,7 @@ from finclaw.storage.sqlite.codec import (
     PublicIds,
     events_of,
     from_micros,
+    maybe_from_micros,
     read_event,
     read_inbound,
     read_usage,
@@ -43,7 +44,7 @@ def find_last(db: apsw.Connection, ids: PublicIds, session: str) -> str | None:
 def turn(db: apsw.Connection, ids: PublicIds, name: str) -> TurnTrace | None:
     """By its own id or that of a message that it answered."""
     row = _row(db, ids, name)
-    told = None if row is None else db.execute(_TURNS + "WHERE turn.id = ?", (row,)).fetchone()
+    told = db.execute(_TURNS + "WHERE turn.id = ?", (row,)).fetchone()
     if row is None or told is None:
         return None
     message = inbox.find(db, ids, ids.inbound(row))
@@ -68,8 +69,9 @@ def _row(db: apsw.Connection, ids: PublicIds, name: str) -> int | None:
     message = inbox.find(db, ids, name)  # None for what is no message's id
     if message is None:
         return None
-    host = message.outcome.turn_id if message.outcome else None  # a joined message was answered by another's turn
-    return row if host is None else ids.row(host)
+    if message.outcome is None or message.outcome.turn_id is None:
+        return row
+    return ids.row(message.outcome.turn_id)  # a joined message was answered by another's turn
 
 
 def _record(ids: PublicIds, row: tuple[Any, ...]) -> TurnRecord:
@@ -80,7 +82,7 @@ def _record(ids: PublicIds, row: tuple[Any, ...]) -> TurnRecord:
         inbound_id=ids.inbound(int(number)),
         status=str(status),
         started_at=from_micros(int(started)),
-        ended_at=None if ended is None else from_micros(int(ended)),
+        ended_at=maybe_from_micros(ended),
         steps=int(steps),
         usage=read_usage(str(usage or "{}")),
         cost=Decimal(str(cost)),
@@ -112,5 +114,5 @@ _LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
 
 def _last_before_reuse(db: apsw.Connection, turn: int, session: int) -> int:
     """The last row before those of later turns: numbers of messages that are gone are given out again."""
-    found = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
-    return transcript.HIGHEST if found is None else int(found) - 1
+    later = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
+    return (later or transcript.HIGHEST + 1) - 1

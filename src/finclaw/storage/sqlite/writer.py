@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
@@ -32,28 +33,18 @@ LAZY_SECONDS: Final = 0.02
 """How long a receipt waits for somebody else's commit before it gets one of its own."""
 
 
+@dataclass(slots=True, eq=False)
 class WriterTask(Generic[T]):
     """One all-or-nothing piece of work. `then` runs on the loop after the commit, also if its caller is gone.
 
     A `repeatable` one changes nothing but the database, so it may be undone and done again.
     """
 
-    __slots__ = ("future", "mode", "repeatable", "run", "then")
-
-    def __init__(
-        self,
-        run: Callable[[apsw.Connection], T],
-        future: "asyncio.Future[T]",
-        then: Callable[[T], None] | None = None,
-        *,
-        repeatable: bool = False,
-        mode: Mode = "write",
-    ) -> None:
-        self.mode: Final[Mode] = mode
-        self.run = run
-        self.future = future
-        self.then = then
-        self.repeatable = repeatable
+    run: Callable[[apsw.Connection], T]
+    future: "asyncio.Future[T]"
+    then: Callable[[T], None] | None = None
+    repeatable: bool = False
+    mode: Mode = "write"
 
     def settle(self, answer: T | BaseException) -> None:
         if isinstance(answer, BaseException):

@@ -1,1 +1,1 @@
-"""Upkeep of a whole state: erasure, retention and copies."""
+"""Upkeep of a whole state: erasure and retention."""

@@ -37,7 +37,9 @@ class Target(Struct, frozen=True):
 
 def targets_of_session(db: apsw.Connection, ids: PublicIds, key: str) -> list[Target]:
     row = conversation.session_row(db, key)
-    return [] if row is None else [Target(row, key), *_helpers(db, ids, [row])]
+    if row is None:
+        return []
+    return [Target(row, key), *_helpers(db, ids, [row])]
 
 
 def sessions_written_in(db: apsw.Connection, person: SenderId) -> set[int]:
@@ -115,10 +117,7 @@ def _erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
     approvals.forget_grants(db, target.key)
     state.forget_session(db, target.key)
     if target.person is None:
-        transcript.clear(db, target.row)
-        facts.forget_session(db, target.row)
-        blobs.release(db, "session", target.row)
-        db.execute("DELETE FROM session WHERE id = ?", (target.row,))
+        remove_session(db, transcript, target.row)
     else:
         _remove_answers(db, target.row, min(rows, default=0))
         conversation.reset(db, transcript, target.key)
@@ -126,24 +125,19 @@ def _erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
 
 
 def _rows(db: apsw.Connection, target: Target) -> list[int]:
-    wanted = "" if target.person is None else f" AND {_WROTE} = ?"
-    values = (target.row,) if target.person is None else (target.row, target.person.sender)
-    return [int(row) for (row,) in db.execute(f"SELECT id FROM inbound WHERE session = ?{wanted}", values)]
+    sender = target.person and target.person.sender
+    sql = f"SELECT id FROM inbound WHERE session = ?1 AND (?2 IS NULL OR {_WROTE} = ?2)"
+    return [int(row) for (row,) in db.execute(sql, (target.row, sender))]
 
 
 def erase_decisions(db: apsw.Connection, person: SenderId) -> int:
-    """The reasons that this person gave for decisions about others' approvals, and the messages that tell of them."""
-    elsewhere = _messages_quoting(db, _decided_with_words(db, person), 0)
+    """Erase the reasons that this person gave for decisions about others' approvals, and messages that quote them."""
+    decided = db.execute(
+        "UPDATE approval SET reason = '' WHERE decided_by = ? AND reason != '' RETURNING id", (str(person),)
+    ).fetchall()
+    elsewhere = _messages_quoting(db, [str(name) for (name,) in decided], 0)
     _remove_words(db, elsewhere)
     return len(elsewhere)
-
-
-def _decided_with_words(db: apsw.Connection, person: SenderId) -> list[str]:
-    """Approvals of others that this person gave a reason for; the reason is emptied."""
-    rows = db.execute(
-        "UPDATE approval SET reason = '' WHERE decided_by = ? AND reason != '' RETURNING id", (str(person),)
-    )
-    return [str(name) for (name,) in rows.fetchall()]
 
 
 def _messages_quoting(db: apsw.Connection, approvals: Sequence[str], session: int) -> list[int]:
@@ -163,7 +157,7 @@ def _messages_quoting(db: apsw.Connection, approvals: Sequence[str], session: in
 
 def _remove_words(db: apsw.Connection, rows: Iterable[int]) -> None:
     for row in rows:
-        _remove_answer(db, row)
+        remove_answer(db, row)
         db.execute("DELETE FROM outcome WHERE id = ?", (row,))
         joining.forget(db, row)
         carried_over.remove(db, [row])
@@ -179,19 +173,26 @@ def _remove_answers(db: apsw.Connection, session: int, since: int) -> None:
     """Answers to others: each may quote what the person had said before."""
     rows = db.execute("SELECT id FROM inbound WHERE session = ? AND id >= ?", (session, since)).fetchall()
     for (row,) in rows:
-        _remove_answer(db, int(row))
+        remove_answer(db, int(row))
         ended = db.execute("SELECT body FROM outcome WHERE id = ?", (row,)).fetchone()
         if ended is not None:
             left = Outcome(kind=read_outcome(str(ended[0])).kind, reason="erased with what somebody else had said")
             db.execute("UPDATE outcome SET body = ? WHERE id = ?", (write_outcome(left), row))
 
 
-def _remove_answer(db: apsw.Connection, row: int) -> None:
+def remove_answer(db: apsw.Connection, row: int) -> None:
     db.execute("DELETE FROM unit_body WHERE id BETWEEN ? AND ?", units_of(row))
     db.execute("DELETE FROM unit WHERE id BETWEEN ? AND ?", units_of(row))
     db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
     db.execute("DELETE FROM turn WHERE id = ?", (row,))
     blobs.release(db, "answer", row)
+
+
+def remove_session(db: apsw.Connection, transcript: Transcript, row: int) -> None:
+    transcript.clear(db, row)
+    facts.forget_session(db, row)
+    blobs.release(db, "session", row)
+    db.execute("DELETE FROM session WHERE id = ?", (row,))
 
 
 def scrub(db: apsw.Connection) -> None:

@@ -9,8 +9,9 @@ from finclaw.kernel.record import Pruned
 from finclaw.kernel.store_port import DEDUPE_DAYS
 from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.sqlite import carried_over, facts, joining
-from finclaw.storage.sqlite.codec import events_of, units_of, write
+from finclaw.storage.sqlite.codec import write
 from finclaw.storage.sqlite.transcript import Transcript
+from finclaw.storage.upkeep import erasure
 
 PIECE: Final = 250
 """Inbound rows looked at in one piece."""
@@ -61,7 +62,8 @@ class Sweep:
             _remove_messages(db, old)
         self._still_used.update(int(session) for _, session, is_idle, is_old in rows if is_idle and not is_old)
         self._messages += len(old)
-        self._seen = int(rows[-1][0]) if rows else self._seen
+        if rows:
+            self._seen = int(rows[-1][0])
         return len(rows) == PIECE
 
     # ── sessions that nobody used since, with their conversation ────────────────────────────────────────────
@@ -90,25 +92,18 @@ class Sweep:
 
 def _remove_messages(db: apsw.Connection, rows: list[int]) -> None:
     for row in rows:
-        db.execute("DELETE FROM unit_body WHERE id BETWEEN ? AND ?", units_of(row))
-        db.execute("DELETE FROM unit WHERE id BETWEEN ? AND ?", units_of(row))
-        db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))
-        db.execute("DELETE FROM turn WHERE id = ?", (row,))
+        erasure.remove_answer(db, row)
         facts.forget_turn(db, row)
         joining.forget(db, row)
         carried_over.remove(db, [row])
         blobs.release(db, "message", row)
-        blobs.release(db, "answer", row)
         db.execute("DELETE FROM outcome WHERE id = ?", (row,))
         db.execute("DELETE FROM inbound WHERE id = ?", (row,))
 
 
 def _remove_sessions(db: apsw.Connection, transcript: Transcript, sessions: list[tuple[int, str]]) -> None:
     for row, _ in sessions:
-        transcript.clear(db, row)
-        facts.forget_session(db, row)
-        blobs.release(db, "session", row)
-        db.execute("DELETE FROM session WHERE id = ?", (row,))
+        erasure.remove_session(db, transcript, row)
     # What extensions remember is not filed by session: one look through it serves them all.
     keys = write([key for _, key in sessions])
     db.execute("DELETE FROM state WHERE session IN (SELECT value FROM json_each(?))", (keys,))
