@@ -27,23 +27,16 @@ def open_kind(kind: StoreKind, state: Path, clock: Clock, emit: Emit, *, threade
 
     db = open_database(path)
     try:
-        if _has_conversations(db):
-            raise _other("sqlite", f"in {str(path)!r}", "jsonl")
+        has_conversations = db.execute(
+            "SELECT EXISTS (SELECT 1 FROM message UNION ALL SELECT 1 FROM page UNION ALL SELECT 1 FROM event)"
+        ).get
     except apsw.Error as error:
         close_quietly(db)
         raise explain(error, path) from error
-    except ConfigError:
+    if has_conversations:
         close_quietly(db)
-        raise
+        raise _other("sqlite", f"in {str(path)!r}", "jsonl")
     return open_jsonl_store(state, path, clock, emit, threaded=threaded, database=db)
-
-
-def _has_conversations(db: apsw.Connection) -> bool:
-    return bool(
-        db.execute(
-            "SELECT EXISTS (SELECT 1 FROM message UNION ALL SELECT 1 FROM page UNION ALL SELECT 1 FROM event)"
-        ).get
-    )
 
 
 def _other(kept: StoreKind, where: str, wanted: StoreKind) -> ConfigError:

@@ -1,4 +1,7 @@
-"""The routes for approvals. The holder of the token decides as themselves; nothing in a request says who they are."""
+"""The routes for approvals. The holder of the token decides as themselves; nothing in a request says who they are.
+
+The command line reads the same bodies.
+"""
 
 import re
 from collections.abc import Collection, Sequence

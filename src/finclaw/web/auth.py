@@ -36,7 +36,7 @@ def check_place(host: str | None, origin: str | None, port: int) -> None:
 
 
 class Throttle:
-    """A leaky bucket of wrong tokens: while it is full, a wrong one is told to slow down."""
+    """A rate limiter for wrong tokens (leaky bucket): while it is full, a wrong one is told to slow down."""
 
     def __init__(self, now: Callable[[], float], *, burst: int = 20, per_second: float = 1.0) -> None:
         self._now = now
@@ -45,19 +45,14 @@ class Throttle:
         self._level = 0.0
         self._at = now()
 
-    def check(self) -> None:
-        self._drain()
-        if self._level > self._burst - 1:
-            raise ApiError(429, "slow_down", "too many wrong tokens; wait a few seconds and send the right one", _LATER)
-
     def note_failure(self) -> None:
-        self._drain()
-        self._level += 1
-
-    def _drain(self) -> None:
+        """Count a wrong token. Raises ApiError while the bucket is full."""
         now = self._now()
         self._level = max(0.0, self._level - (now - self._at) * self._per_second)
         self._at = now
+        if self._level > self._burst - 1:
+            raise ApiError(429, "slow_down", "too many wrong tokens; wait a few seconds and send the right one", _LATER)
+        self._level += 1
 
 
 class Authenticator:
@@ -72,7 +67,6 @@ class Authenticator:
         if authorization is None:
             raise ApiError(401, "no_token", f"this needs the token; {_HOW}", _BEARER)
         if not self.is_valid(authorization):
-            self._throttle.check()
             self._throttle.note_failure()
             raise ApiError(401, "wrong_token", f"this is not the token; {_HOW}", _BEARER)
         if scope not in self._principal.scopes:

@@ -30,7 +30,7 @@ from finclaw.web.principal import OWNER, Principal
 from finclaw.web.respond import errors_as_json, json_response, prepare_response, redact_body
 from finclaw.web.sessions_api import PeopleApi, SessionsApi
 from finclaw.web.settings import WebServerSettings
-from finclaw.web.streams import EventStreams, LiveSockets
+from finclaw.web.streams import LiveRoutes
 from finclaw.web.token import prove
 
 LAST_ANSWERS = 5.0
@@ -102,21 +102,15 @@ class WebRoutes:
         self.connections = Connections(now)
         self.admission = Admission(authenticator, self.connections)
         self.live = live
-        self.api = HttpApi(gateway, settings, self.stopping, live)
-        self.sessions = SessionsApi(gateway)
-        self.approvals = ApprovalsApi(gateway)
-        self.people = PeopleApi(gateway)
-        self.streams = EventStreams(live, self.admission, self.stopping)
-        self.sockets = LiveSockets(gateway, live, self.admission, self.stopping, settings.max_body)
+        self.live_routes = LiveRoutes(gateway, live, self.admission, self.stopping, settings.max_body)
+        messages = HttpApi(gateway, settings, self.stopping, live)
+        self.apis = (messages, SessionsApi(gateway), ApprovalsApi(gateway), PeopleApi(gateway))
 
     def authenticated_routes(self) -> tuple[HttpRoute | StreamRoute, ...]:
         return (
-            *self.api.routes(),
-            *self.sessions.routes(),
-            *self.approvals.routes(),
-            *self.people.routes(),
+            *(route for api in self.apis for route in api.routes()),
             *extension_routes(self.gateway),
-            StreamRoute("GET", "/api/v1/stream", "messages", self.streams.get_stream),
+            StreamRoute("GET", "/api/v1/stream", "messages", self.live_routes.get_stream),
         )
 
 
@@ -127,10 +121,10 @@ def _application(server: WebServer, routes: WebRoutes) -> web.Application:
     )
     application.on_response_prepare.append(prepare_response)
     for route in routes.authenticated_routes():
-        authenticated_routes = routes.admission.guard(route, routes.settings.max_body)
-        application.router.add_route(route.method, route.path, authenticated_routes)
+        handler = routes.admission.guard(route, routes.settings.max_body)
+        application.router.add_route(route.method, route.path, handler)
     # A page cannot put a token into a WebSocket's headers, so this route is authenticated inside its handler.
-    application.router.add_get(LIVE, routes.sockets.get_live)
+    application.router.add_get(LIVE, routes.live_routes.get_live)
     for path, handler in _open_paths(server, routes).items():
         application.router.add_get(path, handler)
     return application

@@ -1,4 +1,9 @@
-"""The live stream as server-sent events: `GET /api/v1/stream`, resumed by `after` or the browser's Last-Event-ID."""
+"""The live stream over HTTP: server-sent events and a WebSocket.
+
+`GET /api/v1/stream` sends events, resumed by `after` or the browser's Last-Event-ID. `GET /api/v1/live` is a WebSocket:
+the same events, and messages the other way. A program sends its token in the Authorization header. A page cannot, so
+there the first frame is `{"type": "hello", "token": …}`. Either may name `after` and `conversation` in that frame.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
@@ -24,15 +29,41 @@ _encode = msgspec.json.Encoder().encode
 RETRY_MS: Final = 2_000
 """After so long a client may look whether the gateway is back."""
 _SHUTDOWN: Final = f"retry: {RETRY_MS}\nevent: shutdown\ndata: ".encode() + _encode({"retry_ms": RETRY_MS}) + b"\n\n"
+HELLO_WITHIN: Final = 5.0
+GOODBYE_WITHIN: Final = 1.0
+"""A client that does not answer our goodbye must not hold up the end."""
+HEARTBEAT: Final = 30.0
 
 
-class EventStreams:
-    """The streams of server-sent events."""
+class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True):
+    """The first frame of a client: its token, and where it wants to go on."""
 
-    def __init__(self, live: LiveStream, admission: Admission, stopping: asyncio.Event) -> None:
+    token: str | None = None
+    after: str | None = None
+    conversation: str | None = None
+
+
+class SocketMessage(msgspec.Struct, frozen=True, tag="message", forbid_unknown_fields=True):
+    """A message that a client sends."""
+
+    message: MessageBody
+
+
+_hello = msgspec.json.Decoder(Hello).decode
+_say = msgspec.json.Decoder(SocketMessage).decode
+
+
+class LiveRoutes:
+    """The handlers of both transports."""
+
+    def __init__(
+        self, gateway: Gateway, live: LiveStream, admission: Admission, stopping: asyncio.Event, max_frame: int
+    ) -> None:
+        self._gateway = gateway
         self._live = live
         self._admission = admission
         self._stopping = stopping
+        self._max_frame = max_frame
 
     async def get_stream(self, request: web.Request, principal: Principal) -> web.StreamResponse:
         after = request.query.get("after") or request.headers.get("Last-Event-ID")
@@ -71,49 +102,6 @@ class EventStreams:
             stopping.cancel()
             following.cancel()
             await asyncio.gather(stopping, following, return_exceptions=True)
-
-
-def _frame(event: LiveEvent) -> bytes:
-    head = f"id: {event.id}\nevent: {event.type}\ndata: ".encode()
-    return head + _encode(event.data) + b"\n\n"
-
-
-HELLO_WITHIN: Final = 5.0
-GOODBYE_WITHIN: Final = 1.0
-"""A client that does not answer our goodbye must not hold up the end."""
-HEARTBEAT: Final = 30.0
-
-
-class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True):
-    """The first frame of a client: its token, and where it wants to go on."""
-
-    token: str | None = None
-    after: str | None = None
-    conversation: str | None = None
-
-
-class SocketMessage(msgspec.Struct, frozen=True, tag="message", forbid_unknown_fields=True):
-    """A message that a client sends."""
-
-    message: MessageBody
-
-
-_encode = msgspec.json.Encoder().encode
-_hello = msgspec.json.Decoder(Hello).decode
-_say = msgspec.json.Decoder(SocketMessage).decode
-
-
-class LiveSockets:
-    """The WebSockets of the live stream."""
-
-    def __init__(
-        self, gateway: Gateway, live: LiveStream, admission: Admission, stopping: asyncio.Event, max_frame: int
-    ) -> None:
-        self._gateway = gateway
-        self._live = live
-        self._admission = admission
-        self._stopping = stopping
-        self._max_frame = max_frame
 
     async def get_live(self, request: web.Request) -> web.StreamResponse:
         authorization = request.headers.get("Authorization")
@@ -210,3 +198,8 @@ class _Line:
 
 def _error(error: ApiError) -> dict[str, object]:
     return {"type": "error", "code": error.code, "message": str(error)}
+
+
+def _frame(event: LiveEvent) -> bytes:
+    head = f"id: {event.id}\nevent: {event.type}\ndata: ".encode()
+    return head + _encode(event.data) + b"\n\n"

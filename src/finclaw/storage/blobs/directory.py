@@ -108,7 +108,11 @@ class ImageHeader(Struct, frozen=True):
 
 
 def read_image_header(data: bytes) -> ImageHeader | None:
-    """None for everything else, and for an image that is cut off before its size."""
+    """Read the type and size of a PNG, JPEG, GIF or WebP from its first bytes; None for everything else.
+
+    Own code, because a library that decodes images is large and pictures are untrusted: what is not decoded cannot
+    burst (`docs/decisions/0022-blobs.md`).
+    """
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and len(data) >= 24:
         return _header("image/png", _big(data[16:20]), _big(data[20:24]))
     if data.startswith((b"GIF87a", b"GIF89a")) and len(data) >= 10:

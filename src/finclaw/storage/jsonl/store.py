@@ -6,8 +6,8 @@ follows. Only the second decides. What a crash leaves of the third is done when 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -85,7 +85,7 @@ def _to_the_end(
 
     @wraps(method)
     async def run(self: "JsonlStore", *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.run_to_the_end(method(self, *args, **kwargs))
+        return await self.run_to_the_end(lambda: method(self, *args, **kwargs))
 
     return run
 
@@ -101,8 +101,13 @@ class JsonlStore(SqliteStore):
         super().__init__(writer, clock, ids)
         self.transcript = NullTranscript()
         self._sessions = OpenSessions(place, self, clock, emit, files=files, threaded=threaded)
-        self._tasks = _FileTasks()
         self._place = place
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Tasks on files."""
+        self._resumed = asyncio.Event()
+        """Cleared while a copy of the store holds back tasks."""
+        self._resumed.set()
+        self._closed = False
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -290,19 +295,19 @@ class JsonlStore(SqliteStore):
             return await super().prune(before, dry_run=True)
         present = await self._sessions.present()
         pruned = await super().prune(before)
-        await self.run_to_the_end(self._sessions.remove_missing(present, before))
+        await self.run_to_the_end(lambda: self._sessions.remove_missing(present, before))
         return pruned
 
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
         erased = await super().erase_session(session, dry_run=dry_run)
         if not dry_run:
-            await self.run_to_the_end(self._sessions.erase_missing(lambda key: key == session))
+            await self.run_to_the_end(lambda: self._sessions.erase_missing(lambda key: key == session))
         return erased
 
     async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
         erased = await super().erase_person(person, part_of, dry_run=dry_run)
         if not dry_run:
-            await self.run_to_the_end(self._sessions.erase_missing(lambda key: part_of(key) == "own"))
+            await self.run_to_the_end(lambda: self._sessions.erase_missing(lambda key: part_of(key) == "own"))
         return erased
 
     @_to_the_end
@@ -311,10 +316,16 @@ class JsonlStore(SqliteStore):
 
     # ── the store ───────────────────────────────────────────────────────────────────────────────────────────
 
-    async def run_to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_to_the_end(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do all of it, also when the caller is cancelled meanwhile; the caller leaves when it is done."""
+        await self._resumed.wait()
+        if self._closed:
+            raise StoreFailed("the store is closed")
+        task = asyncio.create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
-            return await self._tasks.run(work)
+            return await wait_shielded(task)
         except StoreFailed as error:
             if error.why != "failed":  # the error of a file beside the database
                 self._writer.health.change(error)
@@ -322,16 +333,27 @@ class JsonlStore(SqliteStore):
 
     async def copy_into(self, directory: Path) -> None:
         """Copy database and files. No file changes from just before the database's snapshot until they are copied."""
-        async with self._tasks.pause() as resume:
 
-            def copy_files() -> None:
-                copy_sessions(self._place, directory / SESSIONS)
-                resume()
+        def copy_files() -> None:
+            copy_sessions(self._place, directory / SESSIONS)
+            self._loop.call_soon_threadsafe(self._resumed.set)
 
+        while not self._resumed.is_set():
+            await self._resumed.wait()
+        self._resumed.clear()
+        try:
+            await self._finish_tasks()
             await self._copy_database(directory, copy_files)
+        finally:
+            self._resumed.set()
+
+    async def _finish_tasks(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def close(self) -> None:
-        await self._tasks.close()
+        self._closed = True
+        await self._finish_tasks()
         await self._sessions.close()
         await super().close()
 
@@ -360,48 +382,3 @@ class NullTranscript:
 
     def clear(self, db: apsw.Connection, session: int) -> None:
         db.execute("UPDATE session SET messages = 0 WHERE id = ?", (session,))
-
-
-class _FileTasks:
-    """Tasks on files that run to their end, also when their caller is cancelled, and that can be paused for a copy."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._closed = False
-        self._resumed = asyncio.Event()
-        self._resumed.set()
-
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work. Raises StoreFailed after `close`."""
-        try:
-            await self._resumed.wait()
-            if self._closed:
-                raise StoreFailed("the store is closed")
-        except BaseException:
-            work.close()
-            raise
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await wait_shielded(task)
-
-    @asynccontextmanager
-    async def pause(self) -> AsyncGenerator[Callable[[], None]]:
-        """Let no task run inside the block. The yielded function resumes them earlier, from any thread."""
-        loop = asyncio.get_running_loop()
-        while not self._resumed.is_set():
-            await self._resumed.wait()
-        self._resumed.clear()
-        try:
-            await self._done()
-            yield lambda: loop.call_soon_threadsafe(self._resumed.set) and None
-        finally:
-            self._resumed.set()
-
-    async def close(self) -> None:
-        self._closed = True
-        await self._done()
-
-    async def _done(self) -> None:
-        while self._tasks:
-            await asyncio.wait(self._tasks)

@@ -247,6 +247,12 @@ def _read_grant(row: tuple[Any, ...]) -> Grant:
 
 
 class ApprovalTimes:
+    """Waiting times of open approvals in this process, by a clock that nobody can set.
+
+    The wall clock decides after a restart. While the process runs it may be set back, and a question that is good for
+    five minutes must not be good for an hour because of that.
+    """
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._due: dict[str, float] = {}

@@ -45,24 +45,24 @@ _UNSOLICITED: Final = (
 
 def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, now: datetime) -> Accepted:
     """Make the message ours, with the next ticket of its session; or recognise that it is ours already."""
+
+    def repeated(row: int) -> Accepted:
+        """Of the first message nothing may be left but that it was here."""
+        name = ids.inbound(row)
+        return Accepted(id=name, session=session, ticket=0, inbound=inbound, accepted_at=now, duplicate=True)
+
     digest = body_digest(inbound)
     name, known = _look_up(db, inbound, digest)
     if known is not None:
-        if known[2] == ERASED:  # nothing is left of it but that it was here
-            row = int(known[0])
-            return Accepted(
-                id=ids.inbound(row), session=session, ticket=0, inbound=inbound, accepted_at=now, duplicate=True
-            )
+        if known[2] == ERASED:
+            return repeated(int(known[0]))
         # An extension's key is said once, whatever the words; a message is deleted once, whoever did it.
         if known[1] != digest and inbound.from_extension is None and inbound.kind != "delete":
             raise InboundConflict(f"message id {inbound.message_id!r} was already used for another text")
         return find_accepted(db, ids, int(known[0]), duplicate=True)
     key = key_name(inbound)
     if key is not None and (said := db.execute("SELECT inbound FROM said_key WHERE name = ?", (key,)).get) is not None:
-        # The message itself may be pruned or erased by now; that it was said stays known.
-        return Accepted(
-            id=ids.inbound(int(said)), session=session, ticket=0, inbound=inbound, accepted_at=now, duplicate=True
-        )
+        return repeated(int(said))
     at = to_micros(now)
     owner, ticket = _ticket(db, session, at)
     db.execute(

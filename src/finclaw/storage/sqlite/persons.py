@@ -154,6 +154,8 @@ def _owner(db: apsw.Connection, who: str) -> str | None:
     return db.execute("SELECT person FROM identity WHERE who = ?", (who,)).get
 
 
+# ── contact history ─────────────────────────────────────────────────────────────────────────────────────────
+
 MOST_TOPICS: Final = 5
 LOOKED_BACK: Final = 10_000  # rows that `read_last_texts` looks at while somebody waits
 LIKES: Final = frozenset("👍❤🔥👏🎉😁🥰🤩💯🏆🙏👌")
@@ -166,7 +168,11 @@ _WRITTEN: Final = "AND coalesce(body ->> '$.kind', 'message') IN ('message', 'ac
 
 
 def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
-    """The whole history of a person, by all their identities. It looks at every message, so ask for one at a time."""
+    """Return the whole history of a person, by all their identities.
+
+    It is read from the messages that are kept, so nothing is counted while messages come in and an erased person
+    leaves none. It looks at every message, so ask for one person at a time.
+    """
     count = 0
     times = list[int]()
     subjects = dict[str, int]()

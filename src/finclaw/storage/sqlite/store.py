@@ -481,7 +481,8 @@ class SqliteStore:
                 found.append(Target(row, key))
             elif row in wrote or part == "shared":
                 target = await self._target(row, key, person, has_written=row in wrote)
-                found += [] if target is None else [target]
+                if target is not None:
+                    found.append(target)
         return found
 
     async def _target(self, row: int, key: str, person: SenderId, *, has_written: bool) -> Target | None:

@@ -192,7 +192,7 @@ _PROBE: Final = bytes(64 * 1_024)
 
 
 class WriteHealth:
-    """The health of one store's writes. Lives on the event loop."""
+    """Whether the store can write, by its last commit or, without a recent one, by a probe. Lives on the event loop."""
 
     def __init__(self) -> None:
         self.failure: SessionError | None = None
