@@ -90,7 +90,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self.address = str((transport.get_extra_info("peername") or [""])[0])
+        peer = transport.get_extra_info("peername") or [""]
+        self.address = str(peer[0])
         self.http.connection_made(transport)
         self._connections.add(self)
 

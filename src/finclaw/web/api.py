@@ -96,7 +96,9 @@ class HttpApi:
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            return (ended.done() and ended.result()) or record
+            if not ended.done():
+                return record
+            return ended.result() or record
         finally:
             ended.cancel()
             stopping.cancel()

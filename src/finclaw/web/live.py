@@ -138,7 +138,9 @@ class LiveStream:
     def running_turn(self, inbound_id: str) -> str | None:
         """The turn that answers a message; None before it has begun and after it has ended."""
         message = self._open.get(inbound_id)
-        return (message and message.turn_id) or None
+        if message is None:
+            return None
+        return message.turn_id or None
 
     async def follow(self, account: str, conversation: str | None, after: str | None) -> AsyncGenerator[LiveEvent]:
         """Events of an account, or of one of its conversations, for ever. `after` None: from now on."""

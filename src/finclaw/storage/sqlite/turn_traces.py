@@ -115,4 +115,6 @@ _LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
 def _last_before_reuse(db: apsw.Connection, turn: int, session: int) -> int:
     """The last row before those of later turns: numbers of messages that are gone are given out again."""
     later = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
-    return (later or transcript.HIGHEST + 1) - 1
+    if later is None:
+        return transcript.HIGHEST
+    return int(later) - 1
