@@ -13,8 +13,9 @@ from itertools import chain
 from typing import Any, Final, get_args
 
 from benchmarks.meter import cpu_seconds
-from finclaw.agent.window.compaction import Compactor, Options, Strategy, Summaries, Summarise
-from finclaw.agent.window.compaction.summary import transcript
+from finclaw.agent.window.compaction.compact import Compactor
+from finclaw.agent.window.compaction.options import Options, Strategy
+from finclaw.agent.window.compaction.summary import Summaries, Summarise, transcript
 from finclaw.agent.window.tokens import Estimator
 from finclaw.errors import Overloaded
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult

@@ -20,7 +20,7 @@ from benchmarks.meter import cpu_seconds, open_files
 from benchmarks.mock import Mock, running
 from finclaw.kernel.chunk import Done, Model, ModelRequest, TextDelta
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.redaction import Secret
 
 LEVELS: Final = (50, 200, 1_000)

@@ -16,8 +16,8 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Provider
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
-from finclaw.providers.anthropic import AnthropicProvider
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.redaction import Secret
 from finclaw.sessions.session_key import session_key
 

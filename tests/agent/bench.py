@@ -8,7 +8,7 @@ from typing import Any, cast
 from finclaw.agent.agent import Abilities, Agent, AgentLayers
 from finclaw.agent.budget.budget import Budget, BudgetService
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.kernel.chunk import Model

@@ -10,8 +10,9 @@ from tests.agent.talk import (
     judge,
 )
 
-from finclaw.agent.window.compaction import Compaction, Compactor, Options, Summaries
-from finclaw.agent.window.compaction.options import is_summary
+from finclaw.agent.window.compaction.compact import Compactor
+from finclaw.agent.window.compaction.options import Compaction, Options, is_summary
+from finclaw.agent.window.compaction.summary import Summaries
 from finclaw.errors import FinclawError
 from finclaw.kernel.message import Message
 from finclaw.sessions.conversation import Conversation

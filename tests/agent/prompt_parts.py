@@ -3,12 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from finclaw.agent.prompt import (
-    ComplianceLevel,
-    PromptMode,
-    PromptParts,
-    Section,
-)
+from finclaw.agent.prompt.sections import ComplianceLevel, PromptMode, PromptParts, Section
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender

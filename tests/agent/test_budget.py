@@ -23,9 +23,8 @@ from finclaw.agent.budget.budget import (
     Spent,
     TurnBudget,
 )
-from finclaw.agent.budget.call_ledger import Payer
+from finclaw.agent.budget.call_ledger import CallSettlement, Payer, Settled, UsageMeter, most_of
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.budget.usage_meter import CallSettlement, Settled, UsageMeter, most_of
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, ModelRequest, Price, ToolSpec, Usage
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Event

@@ -23,11 +23,20 @@ from tests.agent.talk import (
 )
 from tests.machine import examples, is_quick
 
-from finclaw.agent.window.compaction import HEADING, Compactor, Options, Strategy, Summaries
+from finclaw.agent.window.compaction.compact import Compactor
+from finclaw.agent.window.compaction.draft import common_level, cut, cut_point, with_results_within
 from finclaw.agent.window.compaction.facts import facts_of, missing, names_in
-from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.compaction.shorten import common_level, cut, cut_point, with_results_within
-from finclaw.agent.window.compaction.summary import BEGIN, END, MOST_PARTS, OVERHEAD, instructions, transcript
+from finclaw.agent.window.compaction.options import Options, Strategy, is_summary
+from finclaw.agent.window.compaction.summary import (
+    BEGIN,
+    END,
+    HEADING,
+    MOST_PARTS,
+    OVERHEAD,
+    Summaries,
+    instructions,
+    transcript,
+)
 from finclaw.agent.window.tokens import Estimator
 from finclaw.errors import BudgetExceeded, FinclawError, Overloaded, ProviderError
 from finclaw.kernel.message import Image, Message, Thinking, ToolCall, ToolResult

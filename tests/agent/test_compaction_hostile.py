@@ -12,12 +12,11 @@ from tests.agent.long_talk import SMALL, assert_whole, talked
 from tests.agent.talk import AT, asks, conversations, entry, exchange, judge, new_correction, talk, tells
 from tests.machine import examples
 
-from finclaw.agent.window.compaction import HEADING, Compaction, Compactor, Options, Strategy, Summaries
+from finclaw.agent.window.compaction.compact import Compactor
 from finclaw.agent.window.compaction.facts import facts_of, missing
-from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.compaction.summary import BEGIN, END, OVERHEAD, transcript
-from finclaw.agent.window.context_window import SUMMARY_SECONDS
-from finclaw.agent.window.guard import ContextGuard, ContextPolicy
+from finclaw.agent.window.compaction.options import Compaction, Options, Strategy, is_summary
+from finclaw.agent.window.compaction.summary import BEGIN, END, HEADING, OVERHEAD, Summaries, transcript
+from finclaw.agent.window.context_window import SUMMARY_SECONDS, ContextGuard, ContextPolicy
 from finclaw.agent.window.size import ContextSize
 from finclaw.agent.window.tokens import AN_IMAGE, Estimator
 from finclaw.errors import ContextTooLong, Overloaded, ProviderTimeout

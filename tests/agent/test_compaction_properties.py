@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from tests.agent.talk import AT, asks, conversations, count, count_text, entry, judge, new_correction, talk, tells
 from tests.machine import examples
 
-from finclaw.agent.window.capacity import Breakdown, Capacity
-from finclaw.agent.window.compaction import Compaction, Compactor, Options, Strategy, Summaries
-from finclaw.agent.window.compaction.compact import MARGIN
-from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.compaction.summary import FellBack
-from finclaw.agent.window.guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
-from finclaw.agent.window.size import ContextNotifier, ContextSize
+from finclaw.agent.window.compaction.compact import MARGIN, Compactor
+from finclaw.agent.window.compaction.options import Compaction, Options, Strategy, is_summary
+from finclaw.agent.window.compaction.summary import FellBack, Summaries
+from finclaw.agent.window.context_window import MOST_SUMMARIES, ContextGuard, ContextPolicy
+from finclaw.agent.window.size import Breakdown, Capacity, ContextNotifier, ContextSize
 from finclaw.errors import ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.event import ContextStatusChanged, Event

@@ -8,7 +8,7 @@ from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.agent.window.compaction.summary import BEGIN
-from finclaw.agent.window.guard import ContextPolicy
+from finclaw.agent.window.context_window import ContextPolicy
 from finclaw.config.load import load_settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model, ModelRequest

@@ -9,7 +9,7 @@ from tests.agent.bench import Bench, under
 from tests.agent.talk import message
 
 from finclaw.agent.budget.call_ledger import Payer, lines_of
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.window.context_window import measured_size
 from finclaw.errors import AuthFailed, StreamCut
 from finclaw.kernel.chunk import (

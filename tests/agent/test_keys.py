@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from tests.agent.bench import Bench
 
-from finclaw.agent.model.retry_policy import RETRY_POLICIES, policy_for
-from finclaw.agent.model.route import Cooldowns, ModelRoute, Route
+from finclaw.agent.model.failover import RETRY_POLICIES, Cooldowns, ModelRoute, Route, policy_for
 from finclaw.errors import (
     AuthFailed,
     BadRequest,

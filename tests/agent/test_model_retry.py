@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 from tests.agent.bench import Bench, instead, other, waits
 
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.model.retry import GO_ON
-from finclaw.agent.model.route import ModelRoute
 from finclaw.errors import (
     AuthFailed,
     BadRequest,

@@ -10,9 +10,8 @@ import pytest
 from tests.agent.bench import Bench, instead, other, under, waits
 from tests.agent.talk import message
 
+from finclaw.agent.model.failover import LONGEST, Cooldowns, ModelRoute, Route, policy_for
 from finclaw.agent.model.retry import GO_ON
-from finclaw.agent.model.retry_policy import policy_for
-from finclaw.agent.model.route import LONGEST, Cooldowns, ModelRoute, Route
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import (
     AuthFailed,

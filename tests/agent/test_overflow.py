@@ -4,7 +4,7 @@ import pytest
 from tests.agent.bench import Bench
 from tests.agent.long_talk import assert_whole, talked
 
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.agent.window.tokens import Estimator
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError

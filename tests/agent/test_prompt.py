@@ -12,19 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.prompt_parts import CACHED, LEVELS, MODEL, MODES, VOLATILE, context, ids, parts
 
-from finclaw.agent.prompt import (
+from finclaw.agent.prompt.sections import (
     ComplianceLevel,
     InvestmentProfile,
     PromptMode,
     Section,
     assemble,
     build_prompt,
+    compliance,
+    fence_text,
+    identity,
+    risk_disclaimer,
+    sections_of,
     system_prompt,
-    turn_context_note,
+    tools,
 )
-from finclaw.agent.prompt.build import sections_of
-from finclaw.agent.prompt.sections import compliance, fence_text, identity, risk_disclaimer, tools
-from finclaw.agent.prompt.turn_context_note import turn_context_sections
+from finclaw.agent.prompt.turn_context_note import turn_context_note, turn_context_sections
 from finclaw.agent.window.tokens import count_tokens
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Features, Model
@@ -278,7 +281,7 @@ def test_the_same_parts_give_the_same_bytes_in_any_order_of_tools() -> None:
 @pytest.mark.spec("SP-09", "PC-01")
 def test_the_same_bytes_in_another_process() -> None:
     program = (
-        "import sys; from finclaw.agent.prompt import *; from finclaw.kernel.chunk import Model; "
+        "import sys; from finclaw.agent.prompt.sections import *; from finclaw.kernel.chunk import Model; "
         "models = [Model('a', 'b'), Model('c', 'd', vocabulary='claude')]; "
         "text = system_prompt(PromptParts(models=models, tools=['x', 'y'], instructions='Be brief.')); "
         "sys.stdout.buffer.write(text.encode())"

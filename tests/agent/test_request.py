@@ -8,8 +8,8 @@ from msgspec import Struct
 from tests.agent.bench import Bench, other
 from tests.agent.long_talk import SMALL, Mind, talked
 
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.model.retry import LONGEST_PAUSE
-from finclaw.agent.model.route import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.agent.window.compaction.summary import BEGIN

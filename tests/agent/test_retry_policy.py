@@ -3,8 +3,7 @@
 import pytest
 
 from finclaw import errors
-from finclaw.agent.model.retry_policy import RETRY_POLICIES, RetryPolicy, policy_for
-from finclaw.agent.model.route import Cooldowns, Route
+from finclaw.agent.model.failover import RETRY_POLICIES, Cooldowns, RetryPolicy, Route, policy_for
 from finclaw.errors import (
     AuthFailed,
     BadRequest,

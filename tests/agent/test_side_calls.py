@@ -12,7 +12,7 @@ from tests.agent.long_talk import talked
 
 from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.call_ledger import Payer, lines_of
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.agent.window.context_window import SUMMARY_SECONDS
 from finclaw.errors import AuthFailed, Overloaded, ProviderError, TurnStopped

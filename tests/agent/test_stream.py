@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.agent.model.stream import Answer, collect
+from finclaw.agent.model.answer import Answer, collect
 from finclaw.errors import StreamCut
 from finclaw.kernel.chunk import (
     Chunk,

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 from tests.agent.bench import Bench
 
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.model.structured import with_root
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError, TurnStopped, UnfitAnswer
 from finclaw.kernel.chunk import Model, ModelRequest, Usage

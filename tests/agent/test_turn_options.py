@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.agent.bench import Bench
 
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.errors import AuthFailed, ModelUnknown
 from finclaw.kernel.chunk import Features, Model, ModelRequest

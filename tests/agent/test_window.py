@@ -22,11 +22,20 @@ from tests.agent.talk import (
 )
 from tests.machine import examples
 
-from finclaw.agent.window.capacity import Breakdown, Capacity, Status, Thresholds
-from finclaw.agent.window.compaction import Compactor, Summaries
+from finclaw.agent.window.compaction.compact import Compactor
 from finclaw.agent.window.compaction.options import is_summary
-from finclaw.agent.window.guard import MOST_SUMMARIES, ContextGuard, ContextPolicy
-from finclaw.agent.window.size import ContextNotifier, ContextSize, ContextSizes, part_of
+from finclaw.agent.window.compaction.summary import Summaries
+from finclaw.agent.window.context_window import MOST_SUMMARIES, ContextGuard, ContextPolicy
+from finclaw.agent.window.size import (
+    Breakdown,
+    Capacity,
+    ContextNotifier,
+    ContextSize,
+    ContextSizes,
+    Status,
+    Thresholds,
+    part_of,
+)
 from finclaw.agent.window.tokens import CorrectionFactor
 from finclaw.errors import ConfigError, ContextTooLong, Overloaded
 from finclaw.kernel.chunk import Model, ToolSpec, Usage

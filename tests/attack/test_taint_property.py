@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from tests.agent.talk import AT, count, count_text, entry, new_correction
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.agent.window.compaction import Compactor, Summaries
-from finclaw.agent.window.guard import ContextGuard
+from finclaw.agent.window.compaction.compact import Compactor
+from finclaw.agent.window.compaction.summary import Summaries
+from finclaw.agent.window.context_window import ContextGuard
 from finclaw.agent.window.size import ContextSize
 from finclaw.builtins.delegate import MOST_SOURCES
 from finclaw.ids import new_id

@@ -9,7 +9,7 @@ from tests.agent.long_talk import SMALL, talked
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 
 import finclaw
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.summary import BEGIN
 from finclaw.builtins.answer_notes import Fallback

@@ -18,7 +18,7 @@ from tests.ports.nouns import AT
 from tests.walks.house import AnyLayer, Parts
 from tests.walks.tools import Desk, hang
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.agent.settings import AgentSettings
 from finclaw.cli.commands.replay import Difference, replay
 from finclaw.cli.main import main

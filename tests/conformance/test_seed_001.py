@@ -19,10 +19,11 @@ from tests.support.api_rules import violations
 from tests.walks.house import House, in_virtual_time
 from tests.walks.tools import Desk
 
-from finclaw.agent.prompt import build_prompt
+from finclaw.agent.prompt.sections import build_prompt
 from finclaw.agent.prompt.turn_context_note import turn_context_sections
-from finclaw.agent.window.capacity import Breakdown, Capacity, Status
-from finclaw.agent.window.compaction import HEADING, Strategy
+from finclaw.agent.window.compaction.options import Strategy
+from finclaw.agent.window.compaction.summary import HEADING
+from finclaw.agent.window.size import Breakdown, Capacity, Status
 from finclaw.errors import ExtensionError
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import LockTakenOver, PolicyJudged

@@ -20,11 +20,10 @@ from tests.providers.model_server import refuses, serving, streams
 from tests.walks.house import House, in_virtual_time, until
 from tests.walks.tools import Desk
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.turn_state.state import InvalidMove
-from finclaw.agent.window.capacity import Breakdown, Capacity
-from finclaw.agent.window.size import ContextNotifier
+from finclaw.agent.window.size import Breakdown, Capacity, ContextNotifier
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
@@ -60,9 +59,9 @@ from finclaw.kernel.event import (
 from finclaw.kernel.message import Message, Source, Text, ToolCall
 from finclaw.kernel.port import Provider, ToolOutput, ToolScope
 from finclaw.kernel.scope import Ids
-from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.providers.catalog import Catalog
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret
 from finclaw.testing import call, delay, fails, reply, say

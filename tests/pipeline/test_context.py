@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from finclaw.agent.budget.call_ledger import Payer
-from finclaw.agent.budget.usage_meter import most_of
+from finclaw.agent.budget.call_ledger import Payer, most_of
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.envelope import Capabilities, Inbound, Sender

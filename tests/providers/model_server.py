@@ -10,7 +10,7 @@ from aiohttp import web
 
 from finclaw.kernel.chunk import Chunk, Model, ModelRequest
 from finclaw.kernel.message import Message, Source, Text
-from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.providers.http.sse import join_text_deltas
 from finclaw.redaction import Secret
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
-from finclaw.agent.model.stream import Answer, collect
+from finclaw.agent.model.answer import Answer, collect
 from finclaw.kernel.chunk import Chunk
 from finclaw.providers.http.sse import EventReader
 from finclaw.providers.openai.answer import OpenAIAnswerReader

@@ -9,8 +9,8 @@ from tests.providers import anthropic_streams as anthropic
 from tests.providers import openai_streams as openai
 
 from finclaw.kernel.port import Clock, Provider
-from finclaw.providers.anthropic import AnthropicProvider
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.redaction import Secret
 
 Reason = Literal["end", "tool_use", "max_tokens", "refusal"]

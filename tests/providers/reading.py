@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.kernel.chunk import Chunk, StopReason, Usage
 from finclaw.kernel.message import Block
 from finclaw.providers.anthropic.answer import AnthropicAnswerReader

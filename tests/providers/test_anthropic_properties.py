@@ -17,7 +17,7 @@ from tests.providers.anthropic_streams import given as input_of
 from tests.providers.model_server import ASKED, as_one, provider, streams
 from tests.providers.reading import Read, chunks_of, collected, read
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.errors import ProviderError
 from finclaw.kernel.chunk import Chunk, Done, TextDelta, ThinkingDelta, ToolInputDelta, ToolUseStart
 from finclaw.kernel.message import Message, Source, Text, Thinking, ToolCall

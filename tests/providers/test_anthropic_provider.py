@@ -11,8 +11,8 @@ from aiohttp import web
 from tests.providers.anthropic_streams import HELLO, begin, block, call, delta, end, event, given, say, stop, why
 from tests.providers.model_server import ASKED, as_one, chunks, provider, refuses, streams
 
-from finclaw.agent.model.retry_policy import policy_for
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
+from finclaw.agent.model.failover import policy_for
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
@@ -40,7 +40,7 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.message import Message, Source, Text, Thinking, ToolCall
-from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.providers.http import response
 from finclaw.redaction import Secret
 
@@ -406,7 +406,7 @@ async def test_a_stream_that_is_left_closes_its_connection() -> None:
 async def test_aiohttp_is_imported_with_the_first_question_only() -> None:
     code = (
         "import sys; from finclaw.redaction import Secret; "
-        "from finclaw.providers.anthropic import AnthropicProvider; "
+        "from finclaw.providers.anthropic.provider import AnthropicProvider; "
         "AnthropicProvider('http://127.0.0.1', Secret('')); sys.exit('aiohttp' in sys.modules)"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)

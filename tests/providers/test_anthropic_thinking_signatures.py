@@ -15,14 +15,14 @@ from tests.machine import examples
 from tests.providers.model_server import serving
 from tests.providers.signature_api import BoundApi
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.errors import ProviderError
 from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Message, Role, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.anthropic.message import ThinkingSignatures
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.providers.anthropic.request import MARK, AnthropicRequestWriter
-from finclaw.providers.anthropic.thinking import ThinkingSignatures
 from finclaw.providers.catalog import Catalog, load_listed
 from finclaw.providers.http.prefix_cache import SHORT
 from finclaw.redaction import Secret

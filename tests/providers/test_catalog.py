@@ -15,9 +15,9 @@ from finclaw.demo.assistant import OfflineProvider
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Features, Model, Price, Usage
 from finclaw.kernel.port import Provider
-from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.providers.catalog import FILE, Catalog, load_listed
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.providers.settings import WELL_KNOWN, ModelSettings, ProviderSettings, with_usual_keys
 from finclaw.redaction import Secret
 

@@ -11,8 +11,7 @@ import pytest
 from tests.providers.raw_server import REQUEST, Heard, Loose, asked, hear, raw, request_of, reset, rest_of
 from tests.providers.tls_server import OURS, certified
 
-from finclaw.providers.http.connection import ConnectionBroken, HttpConnection
-from finclaw.providers.http.read_coalescer import INTERVAL
+from finclaw.providers.http.connection import INTERVAL, ConnectionBroken, HttpConnection
 from finclaw.testing import FakeClock
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"

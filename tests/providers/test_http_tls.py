@@ -11,7 +11,7 @@ from tests.providers.raw_server import End, Script, pool_to, raw, request_of, sa
 from tests.providers.tls_server import OURS, certified
 
 from finclaw.errors import StreamCut, Unreachable
-from finclaw.providers.anthropic import AnthropicProvider
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.providers.http.pool import default_tls_context
 from finclaw.redaction import Secret
 

@@ -15,12 +15,12 @@ from tests.providers.model_server import serving
 from finclaw.errors import StoreFailed
 from finclaw.kernel.chunk import Features, Model, ModelRequest
 from finclaw.kernel.message import Block, Image, Message, Source, Text
-from finclaw.providers.anthropic import AnthropicProvider
 from finclaw.providers.anthropic.message import render_image as render_anthropic
+from finclaw.providers.anthropic.provider import AnthropicProvider
 from finclaw.providers.anthropic.request import AnthropicRequestWriter
 from finclaw.providers.http import image_join
 from finclaw.providers.http.image_join import Render, join_images
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.providers.openai.request import OpenAIRequestWriter
 from finclaw.providers.openai.request import render_image as render_openai
 from finclaw.redaction import Secret

@@ -15,13 +15,13 @@ from tests.providers.model_server import ASKED, Answer, chunks, serving, streams
 from tests.providers.openai_streams import SAMPLES, theirs
 from tests.providers.reading import Read, collected, read
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.errors import NoStream, Overloaded, ProviderError, StreamCut
 from finclaw.kernel.chunk import Chunk, Usage
 from finclaw.kernel.message import Text, ToolCall
 from finclaw.providers.anthropic.answer import AnthropicAnswerReader, events_of_non_streaming
 from finclaw.providers.http.api_provider import LONGEST_ANSWER
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 
 JSON: Final = "application/json"
 

@@ -15,7 +15,7 @@ from tests.providers import model_server
 from tests.providers.model_server import Answer, as_one, refuses, serving
 from tests.providers.openai_streams import DONE, SAMPLES, ask, call, event, finish, ours, say, usage
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.errors import (
     AuthFailed,
     BadRequest,
@@ -35,7 +35,7 @@ from finclaw.kernel.chunk import Chunk, Done, Model, ModelRequest, TextDelta, To
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Provider
 from finclaw.providers.http import api_provider as provider_module
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.redaction import Secret
 
 ASKED = ModelRequest(
@@ -358,7 +358,7 @@ def test_it_is_a_provider() -> None:
 
 async def test_aiohttp_is_imported_with_the_first_question_only() -> None:
     code = (
-        "import sys; from finclaw.providers.openai import OpenAIProvider; "
+        "import sys; from finclaw.providers.openai.provider import OpenAIProvider; "
         "OpenAIProvider('http://127.0.0.1', None); sys.exit('aiohttp' in sys.modules)"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)

@@ -8,7 +8,7 @@ from typing import Final
 from tests.providers.protocols import Wire
 from tests.second_opinion.aimock import Aimock
 
-from finclaw.agent.model.stream import Answer, collect
+from finclaw.agent.model.answer import Answer, collect
 from finclaw.clock import SystemClock
 from finclaw.kernel.chunk import Chunk, Model, ModelRequest, ToolSpec
 from finclaw.kernel.message import Block, Message, Role, Source, Text

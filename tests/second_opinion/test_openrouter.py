@@ -4,11 +4,11 @@ import pytest
 from tests.second_opinion.aimock import Aimock
 from tests.second_opinion.asking import ASKED
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.errors import ProviderError, RateLimited
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.message import Text, ToolCall
-from finclaw.providers.openai import OpenAIProvider
+from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.redaction import Secret
 
 pytestmark = pytest.mark.aimock

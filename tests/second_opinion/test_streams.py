@@ -11,7 +11,7 @@ from tests.second_opinion.aimock import Aimock, Json
 from tests.second_opinion.asking import ASKED, answer, asks, chunks, provider, said, user
 from tests.second_opinion.sdk import SDKS, heard
 
-from finclaw.agent.model.stream import collect
+from finclaw.agent.model.answer import collect
 from finclaw.kernel.chunk import StopReason, Usage
 from finclaw.kernel.message import Thinking, ToolCall
 from finclaw.kernel.port import Provider

@@ -1,27 +1,25 @@
 """An agent: a model, tools, limits and layers, wired once into the loop that answers one input after another."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from finclaw.agent.approved_actions import ApprovedActions
 from finclaw.agent.budget.budget import BudgetService, TurnBudget
-from finclaw.agent.budget.call_ledger import Payer
-from finclaw.agent.budget.usage_meter import UNFORESEEN, most_of
+from finclaw.agent.budget.call_ledger import UNFORESEEN, Payer, most_of
 from finclaw.agent.model.call import ModelCall
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.model.structured import StructuredAnswers
 from finclaw.agent.permission import Permission
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.tool_call import ToolCallCore, ToolCallRunner
 from finclaw.agent.tool_results import OverflowResults
-from finclaw.agent.turn import Step, TurnLoop
-from finclaw.agent.turn_state.state import RecordedTurn, StateMachine, TurnState
+from finclaw.agent.turn import ApprovedActions, Step, TurnLoop
+from finclaw.agent.turn_state.state import RecordedTurn, StateMachine, TurnState, permitted_tools
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.approvals.approvals import Approvals
 from finclaw.errors import ModelUnknown
-from finclaw.kernel.chunk import Model, ToolSpec
+from finclaw.kernel.chunk import Model
 from finclaw.kernel.context import Context
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.event import Emit, StateChanged
@@ -97,19 +95,18 @@ class Agent:
         self._loop = self._build_loop(layers)
 
     def _build_loop(self, layers: AgentLayers) -> TurnLoop:
-        """From the inside out: a tool call's core, its ring, the step, the loop."""
-        settings, have, model_call, clock = self._settings, self._abilities, self._model_call, self._clock
-        answers = StructuredAnswers(model_call.make_side_call, clock)
+        have = self._abilities
+        clock = self._clock
+        answers = StructuredAnswers(self._model_call.make_side_call, clock)
         core = ToolCallCore(have.tools, ArgumentCheck(), self._permission, answers, have.recorded, have.put_blob)
         call_ring = compose_ring("tool_call", layers.tool_call, ToolResult)
-        run_call = ToolCallRunner(call_ring, core.__call__, clock, have.tools, have.overflow, have.guards).__call__
-        step = Step(model_call, run_call, have.tools, clock, settings.parallel_tools)
+        run_call = ToolCallRunner(call_ring, core, clock, have.tools, have.overflow, have.guards)
         return TurnLoop(
             compose_ring("turn", layers.turn, TurnResult),
             compose_ring("step", layers.step, StepResult),
-            step,
+            Step(self._model_call, run_call, have.tools, clock, self._settings.parallel_tools),
             ApprovedActions(have.approvals, run_call, clock),
-            model_call,
+            self._model_call,
             clock,
         )
 
@@ -131,16 +128,29 @@ class Agent:
     def measure(self, messages: Sequence[Message], reference: str | None) -> int:
         """The tokens of a request with these messages, by our estimate. Raises ModelUnknown."""
         have = self._abilities
-        model = have.model if reference is None else self._pick_routes(reference)[0].model
+        model = have.model
+        if reference is not None:
+            model = self._pick_routes(reference)[0].model
         return self._model_call.estimate(model, have.system, have.tools.specs(), messages)
 
     def _begin(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnState:
-        limits, wishes, settings = context.inbound.limits or Limits(), context.wishes, self._settings
-        picked = () if wishes.model is None else self._pick_routes(wishes.model)
+        limits = context.inbound.limits or Limits()
+        wishes = context.wishes
+        settings = self._settings
+        model = self._abilities.model
+        picked: Sequence[ModelRoute] = ()
+        if wishes.model is not None:
+            picked = self._pick_routes(wishes.model)
+            model = picked[0].model
+        temperature = wishes.temperature
+        if temperature is None:
+            temperature = settings.temperature
         denied = self._permission.denied_tools(context)
         recorded = self._abilities.recorded
+        guard = None
         if recorded is not None:
             log.steering = recorded.steering(log)
+            guard = recorded.guard()
         ctx = TurnContext(
             ids=ids,
             emit=emit,
@@ -148,10 +158,10 @@ class Agent:
             context=context,
             input=log.messages[0],
             conversation=log.conversation,
-            model=picked[0].model if picked else self._abilities.model,
+            model=model,
             system=self._abilities.system,
-            tool_catalog=self._catalog(limits, denied),
-            temperature=settings.temperature if wishes.temperature is None else wishes.temperature,
+            tool_catalog=permitted_tools(self._abilities.tools.specs(), limits.tools, denied),
+            temperature=temperature,
             thinking=wishes.thinking or settings.thinking,
             verbosity=wishes.verbosity or settings.verbosity,
             on_demand=self._on_demand,
@@ -170,21 +180,13 @@ class Agent:
             allowed=limits.tools,
             denied=denied,
             asked_in=context,
-            guard=None if recorded is None else recorded.guard(),
+            guard=guard,
             budget=self._open_budget(log, ids, emit),
         )
 
-    def _catalog(self, limits: Limits, denied: Collection[str]) -> tuple[ToolSpec, ...]:
-        """The tools that the model is offered: within the turn's limits, without what the person may never use."""
-        catalog = self._abilities.tools.specs()
-        if limits.tools is None and not denied:
-            return catalog
-        within = [spec for spec in catalog if limits.tools is None or spec.name in limits.tools]
-        return tuple([spec for spec in within if spec.name not in denied])
-
     def _pick_routes(self, reference: str) -> Sequence[ModelRoute]:
         pick = self._abilities.pick
-        routes = () if pick is None else pick(reference)
+        routes = pick(reference) if pick else ()
         if not routes:
             raise ModelUnknown(f"{reference!r} was asked for, and this agent has one model only", model=reference)
         return routes
@@ -203,10 +205,13 @@ class Agent:
 
         None where the budget has no room for it: then nothing may leave that is not reserved by itself.
         """
-        abilities, settings = self._abilities, self._settings
+        abilities = self._abilities
+        settings = self._settings
+        model = abilities.model
         head = self._model_call.head_tokens(abilities.system, abilities.tools.specs())
-        model, now, payer = abilities.model, self._clock.now(), Payer(settings.name, user)
-        longest = min(settings.max_tokens + model.room_to_think(settings.thinking), model.max_output)
+        payer = Payer(settings.name, user)
+        now = self._clock.now()
+        longest = model.longest_answer(settings.max_tokens, settings.thinking)
         said = len(inbound.text)  # at a token a character, which is too much for nearly everything
 
         def reserve(context: int) -> Spend:
@@ -214,4 +219,6 @@ class Agent:
             return most_of(model, tokens, longest, payer, now)
 
         budget = abilities.budget
-        return reserve if budget is None or budget.has_room(payer.agent, payer.user, reserve(0).cost) else None
+        if budget is None or budget.has_room(payer.agent, payer.user, reserve(0).cost):
+            return reserve
+        return None

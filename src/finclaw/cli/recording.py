@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 import finclaw.errors
 from finclaw.agent.budget.call_ledger import usage_of
-from finclaw.agent.model.answer_message import stop_of
+from finclaw.agent.model.answer import stop_of
 from finclaw.agent.turn_state.state import CallState
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.agent.window.capacity import Breakdown, Capacity, Thresholds, WindowState
-from finclaw.agent.window.guard import ContextGuard
+from finclaw.agent.window.context_window import ContextGuard
+from finclaw.agent.window.size import Breakdown, Capacity, Thresholds, WindowState
 from finclaw.errors import InvalidArguments, ProviderError
 from finclaw.kernel.chunk import (
     Chunk,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from finclaw.agent.agent import Abilities, Agent, AgentLayers
 from finclaw.agent.budget.budget import BudgetService
-from finclaw.agent.prompt import PromptParts, system_prompt
+from finclaw.agent.prompt.sections import PromptParts, system_prompt
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.tool_results import OverflowResults
 from finclaw.agent.turn_state.state import RecordedTurn

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Never, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.agent.prompt import turn_context_note
 from finclaw.agent.prompt.sections import strictest_level
+from finclaw.agent.prompt.turn_context_note import turn_context_note
 from finclaw.agent.tool_results import OverflowResults
 from finclaw.approvals.approvals import Approvals
 from finclaw.builtins.answer_notes import AnswerNotes

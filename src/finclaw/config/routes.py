@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from finclaw.agent.model.route import ModelRoute
+from finclaw.agent.model.failover import ModelRoute
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, ModelUnknown
 from finclaw.kernel.chunk import Model

@@ -156,6 +156,10 @@ class Model(Struct, frozen=True):
             return "off"
         return "low" if level == "off" and self.features.thinking_off == "never" else level
 
+    def longest_answer(self, max_tokens: int, thinking: ThinkingLevel) -> int:
+        """Return the most tokens that one call may write: its thoughts come on top of the answer."""
+        return min(max_tokens + self.room_to_think(thinking), self.max_output)
+
     def room_to_think(self, level: ThinkingLevel) -> int:
         """Tokens beyond those of the answer; none for a model that cannot."""
         return THOUGHTS[self.thinks_at(level)]

@@ -4,7 +4,7 @@ import logging
 
 from msgspec.structs import replace
 
-from finclaw.agent.model.retry_policy import reason_with_hint
+from finclaw.agent.model.failover import reason_with_hint
 from finclaw.agent.tool_results import find_unknown_calls
 from finclaw.delivery.notice import Notice, describe_unknown_calls, error_notice, limit_notice, notice
 from finclaw.errors import BudgetExceeded, ModelUnknown, ProviderError, Superseded, ToolLoop, TurnStopped

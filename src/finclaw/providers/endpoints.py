@@ -80,7 +80,7 @@ def open_endpoint(endpoint: ProviderEndpoint, clock: Clock, read_blob: "ReadBlob
     if endpoint.kind == "offline":
         raise ValueError("the offline assistant is no client of an API")
     if endpoint.kind == "openai":
-        from finclaw.providers.openai import OpenAIProvider  # noqa: PLC0415  `cold_cpu`: an HTTP client at the start
+        from finclaw.providers.openai.provider import OpenAIProvider  # noqa: PLC0415  `cold_cpu`: an HTTP client at the start
 
         return OpenAIProvider(
             endpoint.base_url,
@@ -92,7 +92,7 @@ def open_endpoint(endpoint: ProviderEndpoint, clock: Clock, read_blob: "ReadBlob
             idle=endpoint.idle,
             read_blob=read_blob,
         )
-    from finclaw.providers.anthropic import AnthropicProvider  # noqa: PLC0415  `cold_cpu`: an HTTP client at the start
+    from finclaw.providers.anthropic.provider import AnthropicProvider  # noqa: PLC0415  `cold_cpu`: an HTTP client at the start
 
     return AnthropicProvider(
         endpoint.base_url,

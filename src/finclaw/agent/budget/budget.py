@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from finclaw.agent.budget.call_ledger import Settle, Settled
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.budget.usage_meter import Settle, Settled
 from finclaw.clock import local_day
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, Usage

@@ -8,13 +8,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.budget.call_ledger import CallCost, usage_of
-from finclaw.agent.budget.usage_meter import UNFORESEEN, UsageMeter, most_of
-from finclaw.agent.model.answer_message import build_answer_message
+from finclaw.agent.budget.call_ledger import UNFORESEEN, CallCost, UsageMeter, most_of, usage_of
+from finclaw.agent.model.answer import Answer, build_answer_message
+from finclaw.agent.model.failover import Cooldowns, ModelRoute
 from finclaw.agent.model.request_filters import ApprovalIdFilter, strip_thinking
 from finclaw.agent.model.retry import ModelRetry
-from finclaw.agent.model.route import Cooldowns, ModelRoute
-from finclaw.agent.model.stream import Answer
 from finclaw.agent.prompt.turn_context_note import length_note
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.compaction.options import CompactionSettings

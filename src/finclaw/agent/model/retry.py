@@ -11,12 +11,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from finclaw.agent.budget.call_ledger import CallCost, CallLedger, OpenCall
-from finclaw.agent.budget.usage_meter import CallSettlement, Settle, UsageMeter, most_of
+from finclaw.agent.budget.call_ledger import CallCost, CallLedger, CallSettlement, OpenCall, Settle, UsageMeter, most_of
+from finclaw.agent.model.answer import Answer, PartialAnswer, collect
+from finclaw.agent.model.failover import (
+    Cooldowns,
+    ModelRoute,
+    RetryPolicy,
+    operator_hint,
+    policy_for,
+    reason_with_hint,
+    requested_wait,
+)
 from finclaw.agent.model.request_filters import without_thinking
-from finclaw.agent.model.retry_policy import operator_hint, policy_for, reason_with_hint, requested_wait
-from finclaw.agent.model.route import Cooldowns, ModelRoute
-from finclaw.agent.model.stream import Answer, PartialAnswer, collect
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
@@ -110,9 +116,10 @@ class ModelRetry:
             try:
                 answer = await self._answer(route, fitted, spare=spare)
             except ProviderError as error:
-                failure, policy = error, policy_for(error)
+                failure = error
+                policy = policy_for(error)
                 error.beside = error.beside or operator_hint(error, route.key)
-                self._cooldowns.note(route.key, error, policy.cools, requested_wait(error) or 0.0)
+                self._cooldowns.note(route.key, error, policy.cools, requested_wait(error))
                 if not policy.elsewhere:
                     raise
             except BudgetExceeded as error:  # a cheaper model may still fit
@@ -138,43 +145,43 @@ class ModelRetry:
 
     async def _answer(self, route: ModelRoute, request: ModelRequest, *, spare: bool) -> Answer:
         """`spare`: there is another key for the same model, so nobody waits for this one."""
-        attempt, refusal = 1, None
+        attempt = 1
+        refusal: ProviderError | None = None
         while True:
             try:
                 return await self._once(route, request)
             except ProviderError as error:
-                if (
-                    refusal is not None and policy_for(error).without_thinking
-                ):  # so it was not what the model had thought
-                    raise refusal from error
-                if (plain := self._without_thinking(request, error)) is not None:
+                policy = policy_for(error)
+                if refusal is not None and policy.without_thinking:
+                    raise refusal from error  # so the model's thoughts were not the reason
+                plain = self._without_thinking(request, policy)
+                if plain is not None:
                     self._tell_retry(route, error, attempt, wait=0.0, plain=True)
-                    request, refusal = plain, error
+                    request = plain
+                    refusal = error
                     continue
-                wait = None if spare and policy_for(error).key else self._pause(error, attempt)
-                if wait is None:
+                wait = self._pause(error, attempt)
+                if wait is None or (spare and policy.key):
                     raise
                 self._tell_retry(route, error, attempt, wait)
                 await self._clock.sleep(wait)
                 attempt += 1
 
-    def _without_thinking(self, request: ModelRequest, error: ProviderError) -> ModelRequest | None:
-        """Once in a turn: from then on all of it is asked so."""
-        plain = (
-            without_thinking(request)
-            if policy_for(error).without_thinking and not self._turn.without_thinking
-            else None
-        )
-        self._turn.without_thinking = self._turn.without_thinking or plain is not None
+    def _without_thinking(self, request: ModelRequest, policy: RetryPolicy) -> ModelRequest | None:
+        """Return the request without thoughts, once in a turn: from then on all its requests are written so."""
+        if not policy.without_thinking or self._turn.without_thinking:
+            return None
+        plain = without_thinking(request)
+        self._turn.without_thinking = plain is not None
         return plain
 
     def _pause(self, error: ProviderError, attempt: int) -> float | None:
-        """Seconds until the next try; None when there is none. Spread, so that not everybody comes back at once."""
+        """Return the seconds until the next try, with jitter; None if there is none."""
         wish = requested_wait(error)
-        if not policy_for(error).again or attempt >= self._turn.attempts or (wish is not None and wish > LONGEST_WISH):
+        if not policy_for(error).again or attempt >= self._turn.attempts or wish > LONGEST_WISH:
             return None
         longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
-        return max(wish or 0.0, self._dice.uniform(longest / 2, longest))
+        return max(wish, self._dice.uniform(longest / 2, longest))
 
     async def _once(self, route: ModelRoute, request: ModelRequest) -> Answer:
         request = self._continue_request(request)
@@ -210,7 +217,8 @@ class ModelRetry:
         settlement = CallSettlement(self._meter, request, size, most)
         if self._turn.budget is None:
             return settlement, settlement
-        return settlement, (await self._turn.budget.pay_for(request.model, most.cost, settlement)).settle
+        payment = await self._turn.budget.pay_for(request.model, most.cost, settlement)
+        return settlement, payment.settle
 
     def _hear(self, text: str) -> None:
         self._said.append(text)
@@ -230,15 +238,18 @@ class ModelRetry:
         """The whole answer, of which `before` was said in earlier tries. Its usage stays that of the last."""
         if not before:
             return answer
-        lengths = (*(len(piece) for piece in before), *answer.lengths)
         blocks = _prepend_text("".join(before), answer.blocks)
-        return Answer(blocks, answer.usage, answer.stop, lengths)
+        return replace(answer, blocks=blocks, lengths=(*map(len, before), *answer.lengths))
 
     # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
 
     def _tell_next(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> None:
         if self._is_another(route):
-            self._tell_fallback(route, failure)
+            chosen = self._turn.ctx.model.id
+            instead = route.model.id
+            reason = describe_error(failure)
+            log.warning("%s did not answer, so now %s is asked: %s", chosen, instead, reason_with_hint(failure))
+            self._turn.ctx.emit(ModelFellBack(model=chosen, instead=instead, error=reason, **self._turn.ctx.ids))
         elif isinstance(failure, ProviderError):
             log.warning("a key was not taken, so now the key %s is: %s", route.credential, reason_with_hint(failure))
             self._tell_retry(route, failure, attempt=1, wait=0.0, credential=route.credential)
@@ -264,12 +275,6 @@ class ModelRetry:
                 **self._turn.ctx.ids,
             )
         )
-
-    def _tell_fallback(self, route: ModelRoute, error: ProviderError | BudgetExceeded) -> None:
-        chosen, instead = self._turn.ctx.model.id, route.model.id
-        said = describe_error(error)
-        log.warning("%s did not answer, so now %s is asked: %s", chosen, instead, reason_with_hint(error))
-        self._turn.ctx.emit(ModelFellBack(model=chosen, instead=instead, error=said, **self._turn.ctx.ids))
 
 
 def _prepend_text(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
@@ -308,10 +313,9 @@ class InFlightCall:
         if self._settled:
             return
         self._settled = True
-        heard, cut_off = self.heard, cut_off and self.open is not None and not self.whole
-        usage, cost, overstated = self._settle(
-            heard.usage, begun=heard.begun or cut_off, said=heard.text(), whole=self.whole
-        )
+        cut_off = cut_off and self.open is not None and not self.whole
+        begun = self.heard.begun or cut_off
+        usage, cost, overstated = self._settle(self.heard.usage, begun=begun, said=self.heard.text(), whole=self.whole)
         paid = None
         if usage != Usage():
             model = self._settlement.model

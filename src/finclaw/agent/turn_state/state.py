@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, runtim
 
 from finclaw.agent.budget.budget import TurnBudget
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.agent.window.guard import ContextGuard
 from finclaw.cancellation import asked_to_stop
 from finclaw.errors import ExtensionError, TurnStopped
 from finclaw.kernel.approval import Approval
+from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.context import Context
 from finclaw.kernel.message import Message, ToolCall, ToolResult
 from finclaw.kernel.scope import ToolCallContext, TurnContext
 from finclaw.sessions.steering import Steering
 from finclaw.tools.loop_guard import LoopGuard
+
+if TYPE_CHECKING:
+    from finclaw.agent.model.failover import ModelRoute
+    from finclaw.agent.window.context_window import ContextGuard
 
 State = Literal["idle", "streaming", "tool_use", "executing", "done", "failed", "aborted"]
 
@@ -116,10 +120,6 @@ class SideCalls:
             asked.cancel()
 
 
-if TYPE_CHECKING:
-    from finclaw.agent.model.route import ModelRoute
-
-
 @dataclass(slots=True, kw_only=True)
 class TurnState:
     """A turn while it runs."""
@@ -149,7 +149,7 @@ class TurnState:
     """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
     side_calls: SideCalls = field(default_factory=SideCalls)
     """What it asks for itself, beside its own calls."""
-    guard: ContextGuard | None = None
+    guard: "ContextGuard | None" = None
     """Over its requests, once the model's window gets tight."""
     budget: TurnBudget | None = None
     """What it pays model calls from; None where there is no budget."""
@@ -163,8 +163,17 @@ class TurnState:
     @property
     def longest_answer(self) -> int:
         """Tokens that one call may write, as far as its model goes; what it thinks comes on top of what it says."""
-        model = self.ctx.model
-        return min(self.max_tokens + model.room_to_think(self.ctx.thinking), model.max_output)
+        return self.ctx.model.longest_answer(self.max_tokens, self.ctx.thinking)
+
+
+def permitted_tools(
+    catalog: tuple[ToolSpec, ...], allowed: Collection[str] | None, denied: Collection[str]
+) -> tuple[ToolSpec, ...]:
+    """Return the tools within the turn's limits, without those that policy always denies to the person."""
+    if allowed is None and not denied:
+        return catalog
+    within = [spec for spec in catalog if allowed is None or spec.name in allowed]
+    return tuple([spec for spec in within if spec.name not in denied])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,7 +202,7 @@ class CallState:
 class RecordedTurn(Protocol):
     """A turn from the record that is run again: it stands in for the window's guard and for every tool."""
 
-    def guard(self) -> ContextGuard:
+    def guard(self) -> "ContextGuard":
         """A guard that leaves the conversation as it is."""
         ...
 

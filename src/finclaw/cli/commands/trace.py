@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import usage_of
-from finclaw.agent.model.answer_message import stop_of
+from finclaw.agent.model.answer import stop_of
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.approvals.display import quote_text
 from finclaw.cli.arguments import add_turn_argument, settings_to_look

@@ -14,7 +14,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.agent.window.capacity import Capacity, Thresholds
+from finclaw.agent.window.size import Capacity, Thresholds
 from finclaw.agent.window.tokens import Estimator
 from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
 from finclaw.clock import SystemClock

@@ -1,5 +1,1 @@
 """Models behind the Anthropic Messages API, streamed."""
-
-from finclaw.providers.anthropic.provider import AnthropicProvider
-
-__all__ = ["AnthropicProvider"]

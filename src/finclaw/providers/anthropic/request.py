@@ -16,8 +16,7 @@ import msgspec
 
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Message
-from finclaw.providers.anthropic.message import write_blocks
-from finclaw.providers.anthropic.thinking import (
+from finclaw.providers.anthropic.message import (
     ADAPTIVE,
     OFF,
     ThinkingField,
@@ -25,6 +24,7 @@ from finclaw.providers.anthropic.thinking import (
     extend_hash,
     thinking_field,
     turn_start,
+    write_blocks,
 )
 from finclaw.providers.http.prefix_cache import NO_PREFIX, Part, RequestPrefix, RequestPrefixCache
 from finclaw.text import fix_surrogates

@@ -1,5 +1,1 @@
 """Models behind OpenAI's chat completions, streamed: OpenAI itself, and every server that speaks as it does."""
-
-from finclaw.providers.openai.provider import OpenAIProvider
-
-__all__ = ["OpenAIProvider"]

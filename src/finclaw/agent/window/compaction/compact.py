@@ -9,10 +9,16 @@ from typing import Any, Final
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from finclaw.agent.window.compaction.draft import CompactionDraft, Shape
+from finclaw.agent.window.compaction.draft import (
+    CompactionDraft,
+    Shape,
+    cache_counts,
+    cut,
+    level_results,
+    shorten_results,
+)
 from finclaw.agent.window.compaction.facts import facts_of, kept_list, missing
 from finclaw.agent.window.compaction.options import Compaction, Options, Strategy, is_pinned, is_summary
-from finclaw.agent.window.compaction.shorten import cache_counts, cut, level_results, shorten_results
 from finclaw.agent.window.compaction.summary import HEADING, FellBack, Summaries
 from finclaw.agent.window.tokens import CountMessage, CountText
 from finclaw.ids import new_id

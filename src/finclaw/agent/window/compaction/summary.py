@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from finclaw.agent.window.compaction.shorten import with_words_within
+from finclaw.agent.window.compaction.draft import with_words_within
 from finclaw.agent.window.tokens import CountMessage, CountText, arguments_text
 from finclaw.errors import BudgetExceeded, ProviderError
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
