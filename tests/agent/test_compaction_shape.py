@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.agent.window.compaction import facts
 from finclaw.agent.window.compaction.draft import CompactionDraft, Shape
-from finclaw.agent.window.compaction.facts import facts_of
 from finclaw.agent.window.compaction.options import PINNED, is_pinned
 from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult
 from finclaw.transcript.integrity import calls_of, match_results
@@ -75,42 +73,3 @@ def test_what_is_cleared_is_gone_from_the_sizes_too(messages: list[Message], dat
         one_by_one.put(place, None)
     assert (draft.total, draft.sizes, draft.messages) == (one_by_one.total, one_by_one.sizes, one_by_one.messages)
     assert draft.size(range(len(messages))) == draft.total
-
-
-# ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-WORDS = st.sampled_from(
-    [
-        "AAPL",
-        "$TSLA",
-        "order",
-        "ord-4711",
-        "10",
-        "주",
-        "187.20",
-        "USD",
-        "2025-01-03",
-        "Jan",
-        "3",
-        ",",
-        "5%",
-        "억",
-        "BRK.B",
-    ]
-)
-TEXTS = st.lists(WORDS | st.text(max_size=4), max_size=6).map(" ".join)
-
-
-def said(place: int, role: Role, text: str) -> Message:
-    block = ToolResult("c", "quote", text) if role == "tool" else Text(text)
-    return Message(str(place), role, (block,), Source("user"), AT)
-
-
-@pytest.mark.spec("CP-19")
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), TEXTS), max_size=8))
-def test_texts_that_are_searched_together_have_the_facts_that_each_has_alone(talk: list[tuple[Role, str]]) -> None:
-    messages = [said(place, role, text) for place, (role, text) in enumerate(talk)]
-    together = facts_of(messages)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(facts, "_AT_ONCE", 0)
-        assert together == facts_of(messages)

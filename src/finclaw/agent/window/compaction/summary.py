@@ -95,12 +95,11 @@ class Summaries:
         most = self._room // 4
         if max(sizes, default=0) <= most:
             return messages, sizes
-        readable, left = list(messages), list(sizes)
+        readable = list(messages)
         for place, size in enumerate(sizes):
             if size > most:
                 readable[place] = with_words_within(messages[place], most, self._count_text)
-                left[place] = self._count(readable[place])
-        return readable, left
+        return readable, list(map(self._count, readable))
 
 
 def clean(text: str) -> str:
@@ -115,12 +114,16 @@ def _parts(
     """Neighbours of about equal size together, none larger than the room; what is too old for all of them is left."""
     goal = ceil(sum(sizes) / wanted)
     parts: list[tuple[Sequence[Message], int]] = []
-    end, filled = len(messages), 0
+    end = len(messages)
+    filled = 0
     for place in range(len(messages) - 1, -1, -1):
-        most = min(goal, room) if len(parts) < wanted - 1 else room
+        most = room
+        if len(parts) < wanted - 1:
+            most = min(goal, room)
         if place + 1 < end and filled + sizes[place] > most:
             parts.append((messages[place + 1 : end], filled))
-            end, filled = place + 1, 0
+            end = place + 1
+            filled = 0
             if len(parts) == MOST_PARTS:
                 return parts[::-1]
         filled += sizes[place]
