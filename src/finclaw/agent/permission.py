@@ -54,12 +54,16 @@ class Permission:
 
     async def __call__(self, call: CallState, tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> None:
         """Returns when it may. Raises ToolDenied, or ToolAwaiting when somebody has been asked."""
-        turn, ctx = call.turn, call.ctx
+        turn = call.turn
+        ctx = call.ctx
         # The log's own conversation: a layer may put another one into its context. A long one is read only where it
         # matters, for most tools can do nothing that a stranger might want.
-        conversation, inbound = turn.log.conversation, turn.asked_in.inbound
+        conversation = turn.log.conversation
+        inbound = turn.asked_in.inbound
         overheard = bool(others_heard(conversation, inbound))
-        met = sources_met(conversation, inbound) if overheard or may_act(tool) else ()
+        met: tuple[str, ...] = ()
+        if overheard or may_act(tool):
+            met = sources_met(conversation, inbound)
         untrusted = bool(met) and self._reach.acts(tool, args, conversation, inbound, ctx.call_id)
         asked = self._question(turn, tool, args, untrusted=untrusted, overheard=overheard)
         judgement = self._policy.judge(asked)
@@ -86,14 +90,16 @@ class Permission:
     def _question(
         self, turn: TurnState, tool: Tool, args: Mapping[str, Any], *, untrusted: bool, overheard: bool
     ) -> PolicyContext:
-        facts, session = self._facts(turn.asked_in, tool), turn.log.claim.session
+        facts = self._facts(turn.asked_in, tool)
+        session = turn.log.claim.session
         return replace(facts, session=session, args=args, untrusted=untrusted, overheard=overheard)
 
     def _facts(self, asked_in: Context, tool: Tool) -> PolicyContext:
         """What policy must know beside the arguments: the tool, and for whom it would run."""
-        user, known = _user_of(asked_in.inbound), self._tools.entry(tool.spec.name)
+        user = _user_of(asked_in.inbound)
+        entry = self._tools.entry(tool.spec.name)
         return PolicyContext(
-            tool=facts_of(tool, "" if known is None else known.source),
+            tool=facts_of(tool, entry.source if entry else ""),
             user=user,
             roles=asked_in.sender.roles,
             channel=user.partition(":")[0],  # of a helper's turn that of the person for whom it runs
@@ -121,9 +127,11 @@ class Permission:
         quote = await _quote(tool, args, scope)
         approvals = self._approvals
         action = self._action(call, tool, args, sources, quote)
-        log, approved, call_id = call.turn.log, call.turn.approved, call.ctx.call_id
-        begun = call_id in log.started or call_id in log.ended
-        agreed = approved is not None and not begun and _is_that(approved, call_id, tool, args)
+        log = call.turn.log
+        call_id = call.ctx.call_id
+        has_begun = call_id in log.started or call_id in log.ended
+        approved = call.turn.approved
+        agreed = approved is not None and not has_begun and _is_that(approved, call_id, tool, args)
         if approved is not None and agreed and not approvals.has_drifted(approved, quote):
             await approvals.take(approved.id, action.turn_id, action.session)
             return
@@ -184,8 +192,9 @@ def approved_call_id(approved: Approval) -> str:
 
 def _user_of(inbound: Inbound) -> str:
     """The sender as rules name them. A helper's turn runs for the person for whom it was begun."""
-    delegated = inbound.limits is not None and inbound.limits.pool == "subagent"
-    return f"{inbound.account if delegated else inbound.channel}:{inbound.sender.id}"
+    if inbound.limits is not None and inbound.limits.pool == "subagent":
+        return f"{inbound.account}:{inbound.sender.id}"
+    return f"{inbound.channel}:{inbound.sender.id}"
 
 
 SPEAKS_FOR_US: Final = "communication"
@@ -227,7 +236,9 @@ class ToolEffects:
 
     def _goes_out(self, name: str) -> Tool | None:
         tool = self._find(name)
-        return tool if tool is not None and tool.group == _GOES_OUT else None
+        if tool is None or tool.group != _GOES_OUT:
+            return None
+        return tool
 
     def _writes_itself(self, name: str) -> bool:
         """Whether its results are a model's words, or nobody knows: an address in them was named by no page."""

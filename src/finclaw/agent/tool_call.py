@@ -6,7 +6,7 @@ layer is: final arguments are checked there, policy judges, and the tool runs un
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from functools import partial
 from typing import Any, Final
@@ -56,7 +56,6 @@ from finclaw.taint.origin import format_origin, origin_of
 from finclaw.taint.sources import sources_met
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.guard_options import GuardChoice
-from finclaw.tools.loop_guard import LoopVerdict
 from finclaw.tools.outbound_files import PutBlob, keep_what_fits
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.result_guard import GuardOptions, guard, guard_off_loop
@@ -67,17 +66,14 @@ log = logging.getLogger(__name__)
 _MAY_HAVE_HAPPENED: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
 """After these an order may have been placed all the same: the line broke, and perhaps behind it."""
 
-ToolRing = Ring[ToolCallContext, ToolResult]
-RunCore = Callable[[CallState, ToolCallContext], Coroutine[Any, Any, ToolResult]]
-
 
 class ToolCallRunner:
     """The runner of a tool call: what surrounds its ring of layers."""
 
     def __init__(
         self,
-        ring: ToolRing,
-        core: RunCore,
+        ring: Ring[ToolCallContext, ToolResult],
+        core: Callable[[CallState, ToolCallContext], Coroutine[Any, Any, ToolResult]],
         clock: Clock,
         tools: ToolRegistry | None = None,
         overflow: OverflowResults | None = None,
@@ -116,19 +112,25 @@ class ToolCallRunner:
         return result
 
     async def _run_unless_looping(self, turn: TurnState, ctx: StepContext, call: ToolCall) -> ToolResult:
-        args = call.args if call.bad_args is None else {"": call.bad_args}
-        verdict = turn.loop.judge(call.name, args)
-        if verdict.action != "run":
-            self._tell_loop(ctx, call, verdict)
-        if verdict.action == "end":
+        verdict = turn.loop.judge(call.name, call.given_args)
+        action = verdict.action
+        if action != "run":
+            ctx.emit(ToolLooped(call_id=call.id, tool=call.name, repeats=verdict.repeats, action=action, **ctx.ids))
+        if action == "end":
             raise ToolLoop(verdict.words)
-        refused = verdict.action == "refuse"
-        result = refuse_loop(call, verdict.words) if refused else await self._run_ring(turn, ctx, call)
+        if action == "refuse":
+            result = refuse_loop(call, verdict.words)
+        else:
+            result = await self._run_ring(turn, ctx, call)
         if result.is_error:
-            error = result.content if result.error is None else f"{result.error.name}: {result.error.message}"
+            error = result.content
+            if result.error is not None:
+                error = f"{result.error.name}: {result.error.message}"
             self._tell_failure(ctx, call, error)
-        turn.loop.note(call.name, args, result.content)
-        return result if verdict.action == "run" else replace(result, content=verdict.with_warning(result.content))
+        turn.loop.note(call.name, call.given_args, result.content)
+        if action == "run":
+            return result
+        return replace(result, content=verdict.with_warning(result.content))
 
     async def _run_ring(self, turn: TurnState, ctx: StepContext, call: ToolCall) -> ToolResult:
         if call.bad_args is not None:
@@ -146,30 +148,33 @@ class ToolCallRunner:
         result = _hold_to_core_result(inner, await self._ring(shown, partial(self._core, inner)))
         if inner.checked_args is not None and (shown.args != call.args or inner.coercion_note):
             turn.log.changed[call.id] = inner.checked_args
-        return await self._guard_result(result, inner, self._known_facts(inner) if result.facts else ())
+        return await self._guard_result(result, inner)
 
-    async def _guard_result(self, result: ToolResult, inner: CallState, known: Collection[Fact]) -> ToolResult:
-        """Applied to whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
+    async def _guard_result(self, result: ToolResult, inner: CallState) -> ToolResult:
+        """Guard whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
 
-        Of the facts only those stay that a tool has given (`known`), of files and buttons those of this one: a layer
-        may take one away, and never make one up.
+        Of the facts only those stay that a tool has given, of files and buttons those of this one: a layer may take
+        one away, and never make one up.
         """
-        call, options = inner.call, self._guards.of(inner.call.name)
+        call = inner.call
+        options = self._guards.of(call.name)
         guarded = await guard_off_loop(result.content, options, is_error=result.is_error)
         origin = self._origin_of(result, inner)
         if guarded.full is not None and self._overflow is not None:
             session = inner.turn.log.claim.session
             await self._overflow.keep(session, OverflowResult(call.name, call.id, guarded.full, origin))
-        facts = tuple(fact for fact in result.facts if fact in known)
-        failure = safe_failure(result.error, options)
         own = inner.core_result or ToolResult(call.id, call.name, "")
+        facts: tuple[Fact, ...] = ()
+        if result.facts:  # of this call, or of an earlier one of this turn that a layer has remembered
+            known = {fact for core in (own, *inner.turn.log.results) for fact in core.facts}
+            facts = tuple(fact for fact in result.facts if fact in known)
         return ToolResult(
             call_id=call.id,
             name=call.name,
             content=guarded.content,
             status=result.status,
             facts=facts,
-            error=failure,
+            error=safe_failure(result.error, options),
             origin=origin,
             files=tuple(file for file in result.files if file in own.files),
             actions=tuple(button for button in result.actions if button in own.actions),
@@ -177,19 +182,18 @@ class ToolCallRunner:
 
     def _origin_of(self, result: ToolResult, inner: CallState) -> str:
         """A layer may say that words are a stranger's, never that they are not; and it may have kept some of them."""
-        word = inner.core_result
-        if word is not None and word.status in ("denied", "awaiting", "invalid") and result.content == word.content:
-            return ""  # nothing ran, so nobody else has said a word
-        tool = None if self._tools is None else self._tools.get(inner.ctx.tool_name)
-        told = ("" if word is None else word.origin) or result.origin
-        return format_origin(told) or ("" if tool is None else origin_of(tool, inner.checked_args or inner.ctx.args))
-
-    @staticmethod
-    def _known_facts(inner: CallState) -> Collection[Fact]:
-        """By this call, or by an earlier one of this turn that a layer has remembered."""
-        own = () if inner.core_result is None else inner.core_result.facts
-        earlier = inner.turn.log.results
-        return (*own, *(fact for result in earlier for fact in result.facts))
+        core = inner.core_result
+        if core is not None:
+            if core.status in ("denied", "awaiting", "invalid") and result.content == core.content:
+                return ""  # nothing ran, so the words are our own
+            if origin := format_origin(core.origin):
+                return origin
+        if origin := format_origin(result.origin):
+            return origin
+        tool = self._tools.get(inner.ctx.tool_name) if self._tools else None
+        if tool is None:
+            return ""
+        return origin_of(tool, inner.checked_args or inner.ctx.args)
 
     @staticmethod
     async def _keep_result(turn: TurnState, result: ToolResult) -> None:
@@ -204,19 +208,16 @@ class ToolCallRunner:
     def _tell_failure(ctx: StepContext, call: ToolCall, error: str) -> None:
         ctx.emit(ToolFailedEvent(call_id=call.id, tool=call.name, error=error, **ctx.ids))
 
-    @staticmethod
-    def _tell_loop(ctx: StepContext, call: ToolCall, verdict: LoopVerdict) -> None:
-        action = verdict.action
-        if action != "run":
-            ctx.emit(ToolLooped(call_id=call.id, tool=call.name, repeats=verdict.repeats, action=action, **ctx.ids))
-
 
 def safe_failure(failure: ToolFailure | None, options: GuardOptions) -> ToolFailure | None:
     """Its words were a tool's or a layer's too."""
     if failure is None:
         return None
-    suggestion = None if failure.suggestion is None else guard(failure.suggestion, options, is_error=True).content
-    return replace(failure, message=guard(failure.message, options, is_error=True).content, suggestion=suggestion)
+    message = guard(failure.message, options, is_error=True).content
+    suggestion = failure.suggestion
+    if suggestion is not None:
+        suggestion = guard(suggestion, options, is_error=True).content
+    return replace(failure, message=message, suggestion=suggestion)
 
 
 def _hold_to_core_result(inner: CallState, result: ToolResult) -> ToolResult:
@@ -224,14 +225,18 @@ def _hold_to_core_result(inner: CallState, result: ToolResult) -> ToolResult:
 
     Nor may it hide that a person is asked, or say so where nobody is.
     """
-    asked = inner.core_result is not None and inner.core_result.status == "awaiting"
-    if asked or result.status == "awaiting":
-        return inner.core_result if inner.core_result is not None and asked else replace(result, status="error")
+    core = inner.core_result
+    if core is not None and core.status == "awaiting":
+        return core
+    if result.status == "awaiting":
+        return replace(result, status="error")
     if inner.ctx.call_id not in inner.turn.log.started:
         return result
-    if inner.core_result is None:  # a layer did not wait for it
+    if core is None:  # a layer did not wait for it
         return unknown_outcome(inner.ctx.call_id, inner.ctx.tool_name)
-    return result if result.status == inner.core_result.status else inner.core_result
+    if result.status != core.status:
+        return core
+    return result
 
 
 # ── the core ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -260,7 +265,7 @@ class ToolCallCore:
     async def __call__(self, call: CallState, ctx: ToolCallContext) -> ToolResult:
         """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
         call.check_identity()
-        recorded = None if self._recorded is None else await self._recorded.answer_call(call)
+        recorded = await self._recorded.answer_call(call) if self._recorded else None
         call.core_result = recorded or await self._run_to_result(call)
         return call.core_result
 
@@ -276,8 +281,10 @@ class ToolCallCore:
             log.exception("tool %s failed", ctx.tool_name)
             if _has_begun(call):
                 return unknown_outcome(ctx.call_id, ctx.tool_name)
-            name = error.kind if isinstance(error, Broken) else type(error).__name__
-            return crashed_result(ctx.call_id, ctx.tool_name, name)
+            kind = type(error).__name__
+            if isinstance(error, Broken):
+                kind = error.kind
+            return crashed_result(ctx.call_id, ctx.tool_name, kind)
         files, refused = await keep_what_fits(self._put_blob, output.files)
         content = "\n\n".join(filter(None, (output.content, call.coercion_note, refused)))
         return ToolResult(
@@ -291,7 +298,8 @@ class ToolCallCore:
         )
 
     async def _run(self, call: CallState) -> ToolOutput:
-        turn, ctx = call.turn, call.ctx
+        turn = call.turn
+        ctx = call.ctx
         tool = self._find_offered(call)
         # A copy of our own: a layer may still hold the one it was given, and change it while a person decides.
         checked = await self._arguments.check_off_loop(tool.spec, deepcopy(ctx.args))
@@ -311,7 +319,8 @@ class ToolCallCore:
                 raise
 
     def _scope(self, call: CallState) -> ToolScope:
-        turn, ctx = call.turn, call.ctx
+        turn = call.turn
+        ctx = call.ctx
         return ToolScope(
             session=turn.log.claim.session,
             turn_id=turn.log.claim.turn_id,
@@ -326,7 +335,8 @@ class ToolCallCore:
         )
 
     def _find_offered(self, call: CallState) -> Tool:
-        name, offered = call.ctx.tool_name, call.turn.offered
+        name = call.ctx.tool_name
+        offered = call.turn.offered
         tool = self._tools.get(name)
         if tool is None or (name not in offered and name not in call.turn.denied):  # of those policy says why
             known = ", ".join(sorted(offered)) or "none"

@@ -94,8 +94,9 @@ class Price(Struct, frozen=True):
 
     def saved(self, usage: Usage) -> Decimal:
         """By the cache, against the same tokens without one. Negative where more was written to it than read."""
-        read, written = self.input - self.cache_read, self.cache_write - self.input
-        return (read * usage.cache_read - written * usage.cache_write) / 1_000_000
+        read = (self.input - self.cache_read) * usage.cache_read
+        written = (self.cache_write - self.input) * usage.cache_write
+        return (read - written) / 1_000_000
 
 
 class Features(Struct, frozen=True):

@@ -66,6 +66,13 @@ class ToolCall(Struct, frozen=True, tag="tool_call"):
     args: dict[str, Any] = {}
     bad_args: str | None = None
 
+    @property
+    def given_args(self) -> dict[str, Any]:
+        """What the model gave: its arguments, or under an empty name the text that could not be read."""
+        if self.bad_args is None:
+            return self.args
+        return {"": self.bad_args}
+
 
 class ToolFailure(Struct, frozen=True, omit_defaults=True):
     """Why a tool failed, in the words the model needs to do better."""

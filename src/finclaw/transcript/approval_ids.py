@@ -5,16 +5,20 @@ holds a mark in place of every id, whoever wrote it there and however long ago."
 
 import hashlib
 import json
+import operator
 import re
 import secrets
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.errors import InvalidArguments
-from finclaw.kernel.message import Block, Message, Text, Thinking, ToolCall, ToolResult
+from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+
+T = TypeVar("T", bound=Struct)
 
 _WHOLE: Final = "ap-[0-7oil][0-9a-tv-z]{25}"
 """As `read_approval_id` takes it, with what it forgives."""
@@ -32,15 +36,16 @@ _HINT_IN_BYTES: Final = re.compile(_HINT.pattern.encode())
 
 def without_approval_ids(text: str, mark: str = MARK) -> str:
     """The very same text where it holds none."""
-    return ID_IN_TEXT.sub(mark, text) if _may_hold_one(text) else text
+    if not _may_hold_one(text):
+        return text
+    return ID_IN_TEXT.sub(mark, text)
 
 
 def without_ids_in_bytes(text: bytes) -> bytes:
     """The same for JSON: the mark needs no quoting there."""
     if b"-" not in text or _HINT_IN_BYTES.search(text) is None:
         return text
-    clean, found = _ID_IN_BYTES.subn(MARK.encode(), text)
-    return clean if found else text
+    return _ID_IN_BYTES.sub(MARK.encode(), text)
 
 
 def holds_no_id(message: Message) -> bool:
@@ -75,36 +80,37 @@ def without_ids_in_message(message: Message) -> Message:
     """The very same message where it holds none."""
     blocks = message.blocks
     clean = tuple([each for block in blocks if (each := _clean_block(block)) is not None])
-    same = len(clean) == len(blocks) and all(one is other for one, other in zip(clean, blocks, strict=True))
-    return message if same else replace(message, blocks=clean or (Text(MARK),))
+    if len(clean) == len(blocks) and all(map(operator.is_, clean, blocks)):
+        return message
+    return replace(message, blocks=clean or (Text(MARK),))
 
 
 def _clean_block(block: Block) -> Block | None:
     """None for a thought that holds one: it is signed, and cannot be changed."""
     match block:
         case Text(text):
-            clean = without_approval_ids(text)
-            return block if clean is text else Text(clean)
+            return _changed(block, text=without_approval_ids(text))
         case Thinking(text):
-            return block if without_approval_ids(text) is text else None
-        case ToolCall():
-            args: dict[str, Any] = _clean_value(block.args)
-            return block if args is block.args else replace(block, args=args)
-        case ToolResult():
-            return _clean_result(block)
-        case _:
-            return block
+            if without_approval_ids(text) is not text:
+                return None
+        case ToolCall(args=args):
+            return _changed(block, args=_clean_value(args))
+        case ToolResult(content=content, error=failure):
+            if failure is not None:
+                message = without_approval_ids(failure.message)
+                suggestion = _clean_value(failure.suggestion)
+                failure = _changed(failure, message=message, suggestion=suggestion)
+            return _changed(block, content=without_approval_ids(content), error=failure)
+        case Image():
+            pass
+    return block
 
 
-def _clean_result(result: ToolResult) -> ToolResult:
-    content, failure = without_approval_ids(result.content), result.error
-    if failure is not None:
-        message, suggestion = without_approval_ids(failure.message), without_approval_ids(failure.suggestion or "")
-        if message is not failure.message or suggestion is not (failure.suggestion or ""):
-            failure = replace(failure, message=message, suggestion=suggestion or None)
-    if content is result.content and failure is result.error:
-        return result
-    return replace(result, content=content, error=failure)
+def _changed(struct: T, **fields: Any) -> T:
+    """The struct with these fields; the very same where each of them is what it was."""
+    if all(getattr(struct, name) is value for name, value in fields.items()):
+        return struct
+    return replace(struct, **fields)
 
 
 def _clean_value(value: Any) -> Any:
@@ -114,11 +120,15 @@ def _clean_value(value: Any) -> Any:
     if isinstance(value, dict):
         given: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
         clean = {without_approval_ids(key): _clean_value(each) for key, each in given.items()}
-        return given if all(clean.get(key) is each for key, each in given.items()) else clean
+        if all(clean.get(key) is each for key, each in given.items()):
+            return given
+        return clean
     if isinstance(value, list):
         items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
-        cleaned = [_clean_value(each) for each in items]
-        return items if all(one is other for one, other in zip(cleaned, items, strict=True)) else cleaned
+        cleaned = list(map(_clean_value, items))
+        if all(map(operator.is_, cleaned, items)):
+            return items
+        return cleaned
     return value
 
 
@@ -148,18 +158,21 @@ def new_approval_id() -> str:
 
 def read_approval_id(text: str) -> str | None:
     """An id as somebody typed it. Case, O for 0 and I or L for 1 are forgiven; anything else, and a part, is none."""
-    if not text.isascii() or text[:3].upper() != "AP-":
-        return None
-    typed = "AP-" + text[3:].upper().translate(_FOLDED)
-    return typed.lower() if _ID.fullmatch(typed) else None
+    return _read_typed(text, _ID)
 
 
 def read_short_id(text: str) -> str | None:
     """The beginning of an id as somebody typed it, forgiven as a whole one is. None where it begins none."""
+    return _read_typed(text, _BEGINNING)
+
+
+def _read_typed(text: str, pattern: re.Pattern[str]) -> str | None:
     if not text.isascii() or text[:3].upper() != "AP-":
         return None
     typed = "AP-" + text[3:].upper().translate(_FOLDED)
-    return typed.lower() if _BEGINNING.fullmatch(typed) else None
+    if pattern.fullmatch(typed) is None:
+        return None
+    return typed.lower()
 
 
 def short_id(approval_id: str) -> str:
@@ -172,7 +185,9 @@ def action_hash(tool: str, args: Mapping[str, Any], definition: str = "") -> str
 
     `definition` is the digest of a tool that somebody else defines and may define anew under the same name.
     """
-    action = [tool, canonical_args(args), *([definition] if definition else [])]
+    action = [tool, canonical_args(args)]
+    if definition:
+        action.append(definition)
     return hashlib.sha256(json.dumps(action).encode()).hexdigest()
 
 
@@ -198,7 +213,8 @@ def _same(read: Any, given: Any, room: int = _DEEPEST) -> bool:
     if type(read) is not type(given):
         return False
     if isinstance(given, dict):
-        mine, theirs = cast("dict[str, Any]", read), cast("dict[str, Any]", given)
+        mine = cast("dict[str, Any]", read)
+        theirs = cast("dict[str, Any]", given)
         return mine.keys() == theirs.keys() and all(_same(mine[key], theirs[key], room - 1) for key in theirs)
     if isinstance(given, list):
         pairs = zip(cast("list[Any]", read), cast("list[Any]", given), strict=True)

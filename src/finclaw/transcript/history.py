@@ -53,8 +53,8 @@ class PlainText(NamedTuple):
 def words_of(message: Message) -> str:
     """Empty where it is something else than words, or more."""
     blocks = message.blocks
-    if len(blocks) == 1 and type(block := blocks[0]) is Text and not message.passing:
-        return "" if block.text.isspace() else block.text
+    if len(blocks) == 1 and type(block := blocks[0]) is Text and not message.passing and not block.text.isspace():
+        return block.text
     return ""
 
 
@@ -121,14 +121,19 @@ class Page:
         if words.startswith(b"\n") or _EMPTY_LINE.search(words):  # some are more than words: beside
             read = decompress_meta(beside)
             rest = without_ids_in_bytes(read)
-            beside = beside if rest is read else rest
-        return self if clean is words and beside is self._written[0] else Page(self.length, beside, clean)
+            if rest != read:
+                return Page(self.length, rest, clean)
+        if clean == words:
+            return self
+        return Page(self.length, beside, clean)
 
     def _of_messages(self, messages: tuple[Message, ...]) -> "Page":
         if all(map(operator.is_, messages, self._messages)):
             return self
         page = Page(self.length, b"", b"")
-        page.size, page._messages, page._written = self.size, messages, None
+        page.size = self.size
+        page._messages = messages
+        page._written = None
         return page
 
     @property
@@ -139,8 +144,10 @@ class Page:
     @property
     def messages(self) -> tuple[Message, ...]:
         if self._written is not None:
-            beside, words = decompress_meta(self._written[0]), self._written[1]
-            self._messages, self._written = _read(beside, words), None
+            beside, words = self._written
+            beside = decompress_meta(beside)
+            self._messages = _read(beside, words)
+            self._written = None
             self.size = len(beside) + len(words)
         return self._messages
 
@@ -178,7 +185,9 @@ def _read(beside: bytes, words: bytes) -> tuple[Message, ...]:
 
 def _whole(beside: bytes, speaker: bytes, words: bytes) -> bytes:
     """The line of a message."""
-    return b'{"role":"%b","blocks":[{"type":"text","text":%b}],%b' % (speaker, words, beside[1:]) if words else beside
+    if not words:
+        return beside
+    return b'{"role":"%b","blocks":[{"type":"text","text":%b}],%b' % (speaker, words, beside[1:])
 
 
 @contextmanager
@@ -233,7 +242,9 @@ class PagedHistory(Sequence[Message]):
             return self._slice(*place.indices(len(self)))
         if place < 0:
             place += len(self)
-        return self.tail[place - self._paged] if place >= self._paged else self._on_a_page(place)
+        if place >= self._paged:
+            return self.tail[place - self._paged]
+        return self._on_a_page(place)
 
     def _slice(self, start: int, stop: int, step: int) -> "Messages":
         """All pages or none, wherever that will do."""
@@ -281,7 +292,9 @@ def behind_pages(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def with_pages(pages: tuple[Page, ...], tail: tuple[Message, ...]) -> Messages:
-    return PagedHistory(pages, tail) if pages else tail
+    if not pages:
+        return tail
+    return PagedHistory(pages, tail)
 
 
 def with_more(messages: Sequence[Message], more: Sequence[Message]) -> Messages:

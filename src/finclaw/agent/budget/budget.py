@@ -19,7 +19,7 @@ from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, Usage
 from finclaw.kernel.event import BudgetRefused, BudgetWarned, Emit
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Spend
+from finclaw.kernel.record import Cost, Spend
 from finclaw.kernel.scope import Ids
 from finclaw.kernel.store_port import Store
 
@@ -93,7 +93,8 @@ class Budget:
         self._clock = clock
         self._accounts: dict[tuple[LimitName, date, str], Account] = {}
         self._waiting: list[Callable[[], None]] = []
-        before, today = spent or Spent(), self.today()
+        before = spent or Spent()
+        today = self.today()
         self._page = today
         self._open("month_usd", today.replace(day=1), "", before.month)
         for agent, cost in before.agents.items():
@@ -149,9 +150,10 @@ class Budget:
         reservation.settled = True
         for account in reservation.accounts:
             account.reserved -= reservation.amount
-        told, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         crossed = self.charge(reservation.accounts, cost)
-        for tell in told:
+        for tell in waiting:
             tell()
         return crossed
 
@@ -199,9 +201,15 @@ def must_have_prices(limits: BudgetSettings, models: Iterable[Model]) -> None:
 async def _spent_so_far(limits: BudgetSettings, store: Store, clock: Clock) -> Spent:
     """Today and this month, by the books; only what a limit asks for is read."""
     today = local_day(clock.now())
-    month = await store.costs(today.replace(day=1), "agent") if limits.month_usd is not None else ()
-    agents = await store.costs(today, "agent") if limits.agent_day_usd is not None else ()
-    users = await store.costs(today, "user") if limits.user_day_usd is not None else ()
+    month: Sequence[Cost] = ()
+    agents: Sequence[Cost] = ()
+    users: Sequence[Cost] = ()
+    if limits.month_usd is not None:
+        month = await store.costs(today.replace(day=1), "agent")
+    if limits.agent_day_usd is not None:
+        agents = await store.costs(today, "agent")
+    if limits.user_day_usd is not None:
+        users = await store.costs(today, "user")
     return Spent(
         month=sum((each.cost for each in month), Decimal(0)),
         agents={each.name: each.cost for each in agents},

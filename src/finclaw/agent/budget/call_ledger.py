@@ -69,12 +69,15 @@ class CallLedger:
 
     def reserve_ahead(self, most: Spend | None) -> None:
         """Let the next commit reserve a call that will follow it; None: none will."""
-        self._ahead = () if most is None else (most,)
+        self._ahead = (most,) if most else ()
 
     def begin(self, most: Spend) -> OpenCall:
         """Count a call as under way. If its reservation is not on disk, commit before its request leaves."""
-        ahead = next((each for each in self._ahead if _covers(each, most)), None)
-        call = OpenCall(most, on_disk=False) if ahead is None else OpenCall(ahead, on_disk=True)
+        call = OpenCall(most, on_disk=False)
+        for reserved in self._ahead:
+            if (reserved.day, reserved.model) == (most.day, most.model) and reserved.cost >= most.cost:
+                call = OpenCall(reserved, on_disk=True)
+                break
         self._ahead = ()  # it was meant for this call, whether or not it is large enough
         self._under_way.append(call)
         return call
@@ -94,7 +97,8 @@ class CallLedger:
 
     def take(self, beside: Iterable[CallCost]) -> tuple[TurnCalls, Sequence[CallCost]]:
         """The state for a commit, and the calls that it enters into the books: to be given back if it fails."""
-        taken, self._unbooked = self._unbooked, []
+        taken = self._unbooked
+        self._unbooked = []
         calls = TurnCalls(
             reserved=(*self._ahead, *(call.reserved for call in self._under_way)),
             beside=self._beside(beside),
@@ -133,12 +137,9 @@ def lines_of(paid: Iterable[CallCost], payer: Payer, *, mark: bool = False) -> t
         )
         for each in paid
     )
-    return tuple(map(mark_interrupted, lines)) if mark else lines
-
-
-def _covers(reserved: Spend, most: Spend) -> bool:
-    """Whether a call may leave on this reservation: of the same day and model, and for no less."""
-    return (reserved.day, reserved.model) == (most.day, most.model) and reserved.cost >= most.cost
+    if mark:
+        return tuple(map(mark_interrupted, lines))
+    return lines
 
 
 _NOTHING: Final = Decimal(0)
@@ -148,9 +149,13 @@ _AS_WRITTEN: Final[list[type]] = [int] * 4
 
 def to_metadata(model: Model, tries: list[CallCost]) -> dict[str, Any]:
     """For the answer of `model`: its own call and those before it that failed, each at the price of its model."""
-    usage, cost, saved = Usage(), _NOTHING, _NOTHING
-    for each in tries:
-        usage, cost, saved = usage + each.usage, cost + each.cost, saved + each.saved
+    usage = Usage()
+    cost = _NOTHING
+    saved = _NOTHING
+    for call in tries:
+        usage += call.usage
+        cost += call.cost
+        saved += call.saved
     # Kept with every answer in memory and on disk, so as little as will do.
     metadata: dict[str, Any] = {"usage": list(astuple(usage)), "model": sys.intern(model.id)}
     if cost:
@@ -172,19 +177,25 @@ def usage_of(message: Message) -> Usage:
     told = message.metadata.get("usage", ())
     if isinstance(told, list) and list(map(type, cast("list[Any]", told))) == _AS_WRITTEN:
         return Usage(*cast("list[int]", told))
-    return convert(told, Usage) if isinstance(told, dict) else Usage(*convert(told, tuple[int, ...])[:4])
+    if isinstance(told, dict):
+        return convert(told, Usage)
+    return Usage(*convert(told, tuple[int, ...])[:4])
 
 
 def measured_size(answer: Message) -> int:
     """The size of the conversation up to and with this answer, by the model's own count; 0 where it gave none."""
     if answer.source.kind != "assistant":
         return 0
-    told = answer.metadata.get("context")
-    return told if isinstance(told, int) else usage_of(answer).total
+    measured = answer.metadata.get("context")
+    if isinstance(measured, int):
+        return measured
+    return usage_of(answer).total
 
 
 def _amount(told: Mapping[str, Any], name: str) -> Decimal:
-    return Decimal(str(told[name])) if name in told else _NOTHING
+    if name not in told:
+        return _NOTHING
+    return Decimal(str(told[name]))
 
 
 log = logging.getLogger(__name__)
@@ -236,43 +247,43 @@ class UsageMeter:
     def count(self, request: ModelRequest) -> int:
         """Tokens of a request, as we count them."""
         estimator = self.estimator(request.model)
+        tokens = estimator.tokens_of_head(request.system, request.tools)
         form = request.answer_schema
-        schema = 0 if form is None else estimator.tokens_of_tool(ToolSpec(form.name, "", form.schema))
-        head = estimator.tokens_of_head(request.system, request.tools)
-        return head + schema + sum(map(estimator.tokens_of, request.messages))
+        if form is not None:
+            tokens += estimator.tokens_of_tool(ToolSpec(form.name, "", form.schema))
+        return tokens + sum(map(estimator.tokens_of, request.messages))
 
     def size(self, request: ModelRequest, *, whole: bool) -> Size:
         """By what the model measured with its last answer, and what came since: no walk over a long history.
 
         `whole`: all of it is counted, for something was taken out of the conversation.
         """
-        estimator, since = self.estimator(request.model), 0
-        for message in () if whole else reversed(request.messages):
-            if measured := measured_size(message):
-                return Size(measured + estimator.correction.to_model(since), None)
-            since += estimator.tokens_of(message)
+        estimator = self.estimator(request.model)
+        since = 0
+        if not whole:
+            for message in reversed(request.messages):
+                if measured := measured_size(message):
+                    return Size(measured + estimator.correction.to_model(since), None)
+                since += estimator.tokens_of(message)
         counted = self.count(request)
         return Size(estimator.correction.to_model(counted), counted)
 
     def settle(
         self, request: ModelRequest, size: Size, reported: Usage, *, begun: bool, said: str, whole: bool
     ) -> Usage:
-        """What a call of this size has used; its report tells how far our own count was off."""
-        measured = reported.input + reported.cache_read + reported.cache_write
-        if size.counted is not None and measured <= request.model.window:
-            self.estimator(request.model).correction.learn(size.counted, measured)
-        return self.used_tokens(request, reported, begun=begun, said=said, whole=whole)
-
-    def used_tokens(self, request: ModelRequest, reported: Usage, *, begun: bool, said: str, whole: bool) -> Usage:
-        """As it was reported, else as estimated if an answer had begun to come.
+        """What a call of this size has used: as it was reported, else as estimated if an answer had begun to come.
 
         A stream that was cut, or that somebody stopped, is paid for all the same; so is one of a server that never
-        reports anything. Of one that is not `whole` a report may be older than the last words.
+        reports anything. Of one that is not `whole` a report may be older than the last words. What is reported also
+        corrects our own count.
         """
+        estimator = self.estimator(request.model)
+        measured = reported.input + reported.cache_read + reported.cache_write
+        if size.counted is not None and measured <= request.model.window:
+            estimator.correction.learn(size.counted, measured)
         told = reported != Usage()
         if not begun or (told and whole):
             return reported
-        estimator = self.estimator(request.model)
         output = estimator.tokens_in(said)
         if told:
             return replace(reported, output=max(reported.output, output))
@@ -291,19 +302,22 @@ class CallSettlement:
 
     def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Settled:
         used = self._meter.settle(self._request, self._size, reported, begun=begun, said=said, whole=whole)
-        model, cost = self.model, self.model.cost(used)
+        cost = self.model.cost(used)
         if self._is_possible(used) and cost <= self.most.cost:
             return Settled(used, cost)
-        if overstated := reported != Usage():
+        overstated = reported != Usage()
+        if overstated:
             log.warning(
                 "%s reported a usage of %s ($%s) for a call that can use at most %s ($%s); the maximum is booked",
-                *(model.id, _describe(used), cost, _describe(self.most.usage), self.most.cost),
+                *(self.model.id, _describe(used), cost, _describe(self.most.usage), self.most.cost),
             )
         return Settled(_limit(used, self.most.usage), self.most.cost, overstated)
 
     def correct(self, reported: Usage) -> Usage:
         """The report itself if the model can have used so much; it may be more than our own count allowed for."""
-        return reported if self._is_possible(reported) else _limit(reported, self.most.usage)
+        if self._is_possible(reported):
+            return reported
+        return _limit(reported, self.most.usage)
 
     def _is_possible(self, usage: Usage) -> bool:
         longest = max(self._request.max_tokens, self.model.max_output)
@@ -329,9 +343,11 @@ def most_of(model: Model, tokens: int, max_tokens: int, payer: Payer, now: datet
     """The most that a call may cost, estimated generously: what it sends with a margin for the estimate's own error,
     at the price of the cache where that is dearer, and the longest answer that it may give.
     """
-    price, input_tokens = model.price, ceil(tokens * MARGIN) + ADDED_BY_PROVIDER
-    dearest = Decimal(0) if price is None else max(price.input, price.cache_read, price.cache_write) * input_tokens
-    longest = Decimal(0) if price is None else price.output * max_tokens
+    input_tokens = ceil(tokens * MARGIN) + ADDED_BY_PROVIDER
+    cost = _NOTHING
+    if price := model.price:
+        dearest = max(price.input, price.cache_read, price.cache_write)
+        cost = (dearest * input_tokens + price.output * max_tokens) / 1_000_000
     return Spend(
         day=local_day(now),
         agent=payer.agent,
@@ -339,6 +355,6 @@ def most_of(model: Model, tokens: int, max_tokens: int, payer: Payer, now: datet
         model=model.id,
         calls=1,
         usage=Usage(input=input_tokens, output=max_tokens),
-        cost=(dearest + longest) / 1_000_000,
-        saved=Decimal(0),
+        cost=cost,
+        saved=_NOTHING,
     )

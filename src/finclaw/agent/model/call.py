@@ -124,11 +124,12 @@ class ModelCall:
 
     def reserve_next(self, turn: TurnState, tools: tuple[ToolSpec, ...]) -> None:
         """Reserve the call that will follow the turn's next commit, as far as it can be known by then."""
-        messages, model = as_messages(turn.ctx.conversation.next_messages), turn.ctx.model
+        messages = as_messages(turn.ctx.conversation.next_messages)
+        model = turn.ctx.model
+        ledger = turn.log.ledger
         request = ModelRequest(model=model, system=turn.ctx.system, messages=messages, tools=tools)
         tokens = self._meter.size(request, whole=turn.guard is not None).tokens + UNFORESEEN
-        payer, now = turn.log.ledger.payer, self._clock.now()
-        turn.log.ledger.reserve_ahead(most_of(model, tokens, turn.longest_answer, payer, now))
+        ledger.reserve_ahead(most_of(model, tokens, turn.longest_answer, ledger.payer, self._clock.now()))
 
     async def make_side_call(self, turn: TurnState, request: ModelRequest) -> str:
         """For the turn itself: nobody sees the answer, and it is paid for beside the turn's own calls."""
@@ -143,7 +144,8 @@ class ModelCall:
 
     @staticmethod
     def _tell(turn: TurnState, message: Message, usage: Usage, step: int) -> None:
-        total, ctx = turn.log.usage() + usage_of(message), turn.ctx
+        ctx = turn.ctx
+        total = turn.log.usage() + usage_of(message)
         ctx.emit(MessageCompleted(message_id=message.id, step=step, **ctx.ids))
         ctx.emit(UsageUpdated(usage=total, context=usage.input + usage.cache_read + usage.cache_write, **ctx.ids))
 

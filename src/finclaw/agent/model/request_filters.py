@@ -24,13 +24,15 @@ class ApprovalIdFilter:
         self._changed: OrderedDict[str, tuple[Message, Message]] = OrderedDict()
 
     def take_out(self, request: ModelRequest) -> ModelRequest:
-        messages, system = self._clean(request.messages), without_approval_ids(request.system)
+        messages = self._clean(request.messages)
+        system = without_approval_ids(request.system)
         if messages is request.messages and system is request.system:
             return request
         return replace(request, messages=messages, system=system)
 
     def _clean(self, messages: Sequence[Message]) -> Sequence[Message]:
-        pages, tail = pages_of(messages), behind_pages(messages)
+        pages = pages_of(messages)
+        tail = behind_pages(messages)
         clean_pages = tuple([page.without_approval_ids() for page in pages])
         same_pages = all(map(_is_same, clean_pages, pages))  # by identity: equal ones would be read to the end
         if same_pages and all(map(holds_no_id, tail)):

@@ -46,8 +46,10 @@ class StructuredAnswers:
         answer, complaints = self._read(said, form)
         if complaints:
             told = _AGAIN.format(complaints=_list_complaints(complaints))
-            news = (self._message("assistant", said if said.strip() else _SILENCE), self._message("user", told))
-            said = await self._ask_model(turn, replace(request, messages=(*request.messages, *news)))
+            if not said.strip():
+                said = _SILENCE
+            exchange = (self._message("assistant", said), self._message("user", told))
+            said = await self._ask_model(turn, replace(request, messages=(*request.messages, *exchange)))
             answer, complaints = self._read(said, form)
         if complaints:
             raise UnfitAnswer(
@@ -92,7 +94,8 @@ class StructuredAnswers:
 
 def with_root(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The same with an object at its root and not a reference to one, as generators of schemas like to write it."""
-    root, definitions = dict(schema), cast("Mapping[str, Any]", schema.get("$defs", {}))
+    root = dict(schema)
+    definitions = cast("Mapping[str, Any]", schema.get("$defs", {}))
     target = definitions.get(str(root.get("$ref", "")).removeprefix("#/$defs/"))
     if not isinstance(target, dict):
         return root
@@ -108,6 +111,7 @@ def _without_fence(said: str) -> str:
 
 
 def _list_complaints(complaints: list[str]) -> str:
-    more = len(complaints) - _MOST_COMPLAINTS
-    lines = [*complaints[:_MOST_COMPLAINTS], *([f"and {more} more"] if more > 0 else [])]
-    return "\n".join(f"- {each}" for each in lines)
+    lines = complaints[:_MOST_COMPLAINTS]
+    if len(complaints) > _MOST_COMPLAINTS:
+        lines.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
+    return "\n".join(f"- {line}" for line in lines)

@@ -50,7 +50,9 @@ class Section(Struct, frozen=True):
         """A smaller mode has few of our sections, and of an extension's only what it cannot do without."""
         if mode == "full":
             return True
-        return self.required if self.from_extension else self.id in _OURS[mode]
+        if self.from_extension:
+            return self.required
+        return self.id in _OURS[mode]
 
 
 ComplianceLevel = Literal["retail", "professional", "institutional"]
@@ -103,7 +105,9 @@ def quote_value(value: Any, longest: int = _LONGEST) -> str:
         written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
     except (TypeError, ValueError, RecursionError):  # half a character, a key that is a list, a list in itself
         written = '"?"'
-    return written if len(written) <= longest else f"{written[:longest]}…"
+    if len(written) > longest:
+        return f"{written[:longest]}…"
+    return written
 
 
 _MOST_NAMES: Final = 60
@@ -122,8 +126,12 @@ brief, and open about what you do not know. Answer in the language of the person
 def tools(names: Iterable[str]) -> Section:
     """Names only, in their order: tools that come later do not change these bytes, and each request describes all."""
     known = sorted(names)
-    listed = ", ".join(known[:_MOST_NAMES]) + (f" and {more} more" if (more := len(known) - _MOST_NAMES) > 0 else "")
-    content = f"At the start there are: {listed}.\n{_TOOLS}" if known else _TOOLS
+    listed = ", ".join(known[:_MOST_NAMES])
+    if len(known) > _MOST_NAMES:
+        listed += f" and {len(known) - _MOST_NAMES} more"
+    content = _TOOLS
+    if known:
+        content = f"At the start there are: {listed}.\n{_TOOLS}"
     return Section("tools", "Tools", content, priority=800, required=True)
 
 
@@ -193,7 +201,9 @@ In angle brackets stands what a tool's result must give.
 
 def custom(instructions: str) -> Section:
     """Fenced, and told beforehand what it may do: nobody's text lifts the rules above it."""
-    content = f"{_CUSTOM}\n{fence_text('operator-instructions', instructions)}" if instructions.strip() else ""
+    content = ""
+    if instructions.strip():
+        content = f"{_CUSTOM}\n{fence_text('operator-instructions', instructions)}"
     return Section(CUSTOM, "From the operator", content, required=True)
 
 
@@ -315,8 +325,13 @@ def build_prompt(parts: PromptParts, mode: PromptMode = "full", budget: int | No
     """
     window = min(model.window for model in parts.models)
     tokens_in = partial(_tokens_in, vocabularies={model.vocabulary for model in parts.models})
-    prompt = assemble(sections_of(parts), mode, window // _SHARE if budget is None else budget, tokens_in)
-    if prompt.tokens > (window if budget is None else min(budget, window)):
+    limit = window
+    wanted = window // _SHARE
+    if budget is not None:
+        limit = min(budget, window)
+        wanted = budget
+    prompt = assemble(sections_of(parts), mode, wanted, tokens_in)
+    if prompt.tokens > limit:
         raise ConfigError(_too_long(prompt, budget, window))
     return prompt
 
@@ -336,11 +351,14 @@ def _tokens_in(text: str, vocabularies: Iterable[Vocabulary]) -> int:
 
 def _too_long(prompt: Prompt, budget: int | None, window: int) -> str:
     longest = max(prompt.sections, key=Section.token_estimate)
-    bound = f"agent.prompt_tokens is {budget}" if budget is not None and budget <= window else f"the window is {window}"
-    raising = "raise it" if budget is not None and budget <= window else "choose a model with a larger window"
+    bound = f"the window is {window}"
+    advice = "choose a model with a larger window"
+    if budget is not None and budget <= window:
+        bound = f"agent.prompt_tokens is {budget}"
+        advice = "raise it"
     return (
         f"the system prompt needs about {prompt.tokens} tokens for what must not be left out, and {bound}; "
-        f"{raising}, or shorten it: its longest section is {longest.title!r}, with {longest.token_estimate()}"
+        f"{advice}, or shorten it: its longest section is {longest.title!r}, with {longest.token_estimate()}"
     )
 
 

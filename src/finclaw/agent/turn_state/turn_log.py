@@ -120,7 +120,9 @@ class TurnLog:
         self._from_layers += 1
         if self._from_layers > MOST_FROM_LAYERS:
             raise ExtensionError(f"layers emitted over {MOST_FROM_LAYERS} message events in one turn; emit fewer")
-        before = () if isinstance(event, Append) else sources_read(self.conversation.next_messages)
+        before: tuple[str, ...] = ()
+        if not isinstance(event, Append):
+            before = sources_read(self.conversation.next_messages)
         self.push(as_layer_event(event))
         self.remember_sources(before)
 
@@ -152,7 +154,8 @@ class TurnLog:
         return self.conversation.events_from(self._offset)
 
     async def commit(self) -> None:
-        if events := self.unlogged:
+        events = self.unlogged
+        if events:
             await self._record(events)
 
     async def _record(self, events: tuple[TurnEvent, ...]) -> None:
@@ -174,7 +177,8 @@ class TurnLog:
     async def join(self, accepted: Accepted, words: Message) -> bool:
         """Take a later message in: on disk before the model sees it. False: it has a turn of its own."""
         self.push(Append(words))
-        events, is_joined = self.unlogged, False
+        events = self.unlogged
+        is_joined = False
 
         def committed() -> None:
             self._logged += len(events)
@@ -252,27 +256,30 @@ class TurnLog:
         for result in self.results:
             call = calls.get(result.call_id)
             if call is not None and result.status != "skipped":
-                yield call.name, call.args if call.bad_args is None else {"": call.bad_args}, result.content
+                yield call.name, call.given_args, result.content
 
     def unanswered(self) -> tuple[Message, tuple[ToolCall, ...]] | None:
         """The last assistant message and those of its calls that have no result: what a crash or a stop left open."""
-        asked = self.answers[-1] if self.answers else None
-        if asked is None:
+        if not self.answers:
             return None
         answered = {result.call_id for result in self.results}
-        open_calls = tuple(call for call in asked.tool_calls if call.id not in answered)
-        return (asked, open_calls) if open_calls else None
+        open_calls = tuple(call for call in self.answers[-1].tool_calls if call.id not in answered)
+        if not open_calls:
+            return None
+        return self.answers[-1], open_calls
 
     def finished_steps(self) -> int:
         """Steps that need not run again; the last one must where its calls are open or its layers have not seen it."""
-        return len(self.answers) - (1 if self.unanswered() or self.unseen() else 0)
+        if self.unanswered() or self.unseen():
+            return len(self.answers) - 1
+        return len(self.answers)
 
     def unseen(self) -> tuple[Message, tuple[ToolResult, ...]] | None:
-        """The last step of a turn that was taken up again, if the log ended with its results: nobody knows whether its
-        layers have seen them.
-        """
-        last = self.claim.events[-1] if self.claim.events else None
-        if not isinstance(last, Append) or last.message.source.kind != "tool" or not self.answers:
+        """The last step of a resumed turn, if the log ended with its results: its layers may not have seen them."""
+        if not self.claim.events or not self.answers:
+            return None
+        last = self.claim.events[-1]
+        if not isinstance(last, Append) or last.message.source.kind != "tool":
             return None
         return self.answers[-1], last.message.tool_results
 
@@ -296,11 +303,14 @@ class TurnLog:
         """The same as the person sees it: with the model's white space between the blocks."""
         shown: list[str] = []
         for item in self.items:
-            if item.span is not None and item.span.answer == answer and item.state != "superseded":
-                words = item.span.text
-                body = words.strip()
-                before, _, after = words.partition(body) if body else ("\n", "", "")
-                shown.append(f"{before}{item.outbound.text}{after}")
+            if item.span is None or item.span.answer != answer or item.state == "superseded":
+                continue
+            body = item.span.text.strip()
+            before = "\n"
+            after = ""
+            if body:
+                before, _, after = item.span.text.partition(body)
+            shown.append(f"{before}{item.outbound.text}{after}")
         return "".join(shown)
 
     # ── what it has cost, and how it ended ──────────────────────────────────────────────────────────────────
@@ -331,21 +341,26 @@ class TurnLog:
         """The turn's result. Figures, tools and spend come from the log alone: what happened before a crash counts
         too, and a layer's word for it does not.
         """
-        return TurnResult(
+        result = TurnResult(
             status=status,
             text=text,
             asked=tuple(asked),
             steps=len(self.answers),
-            tools=tuple(ToolUse(result.name, result.status) for result in self.results),
-            facts=tuple(fact for result in self.results for fact in result.facts),
-            buttons=self.results[-1].actions if self.results else (),
-            files=distinct_files(file for result in self.results for file in result.files),
             usage=self.usage(),
             cost=self.cost(),
             messages=tuple(self.messages),
             duration_ms=ms,
-            model=str(self.answers[-1].metadata.get("model", "")) if self.answers else "",
+            model="".join(str(answer.metadata.get("model", "")) for answer in self.answers[-1:]),
             metadata=metadata or {},
+        )
+        if not self.results:
+            return result
+        return replace(
+            result,
+            tools=tuple(ToolUse(result.name, result.status) for result in self.results),
+            facts=tuple(fact for result in self.results for fact in result.facts),
+            buttons=self.results[-1].actions,
+            files=distinct_files(file for result in self.results for file in result.files),
         )
 
 

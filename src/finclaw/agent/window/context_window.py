@@ -112,7 +112,8 @@ class ContextWindow:
 
     def _new_guard(self, turn: TurnState, model: Model) -> "ContextGuard":
         estimator = self._estimator(model)
-        count, count_text = estimator.tokens_of, estimator.tokens_in
+        count = estimator.tokens_of
+        count_text = estimator.tokens_in
         sizes = self._sizes.setdefault(model.vocabulary, ContextSizes(count, count_text, self._correction_of))
         summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
         return ContextGuard(
@@ -162,7 +163,8 @@ class ContextPolicy(Struct, kw_only=True):
     def of(settings: CompactionSettings) -> "ContextPolicy":
         """The policy with which a turn begins. Warnings come between the target and the start, in the usual steps."""
         step = (settings.start - settings.target) / 7
-        warn, notify = round(settings.target + 4 * step, 4), round(settings.start - step, 4)  # people are told these
+        warn = round(settings.target + 4 * step, 4)  # people are told these
+        notify = round(settings.start - step, 4)
         thresholds = Thresholds(target=settings.target, warn=warn, notify=notify, compact=settings.start)
         return ContextPolicy(thresholds=thresholds, strategy=settings.strategy, recent=settings.recent)
 

@@ -123,7 +123,9 @@ class Capacity(Struct, frozen=True):
             return "exceeded"
         if ratio >= self.table.compact:
             return "critical"
-        return "warning" if ratio >= self.table.warn else "safe"
+        if ratio >= self.table.warn:
+            return "warning"
+        return "safe"
 
     def state(self, tokens: int, breakdown: Breakdown) -> WindowState:
         ratio = self.ratio(tokens)
@@ -155,7 +157,9 @@ _MOST_RATIO: Final = 16.0
 def part_of(message: Message) -> _Part:
     if SUMMARY in message.metadata:
         return "summary"
-    return "tool_results" if message.role == "tool" else "conversation"
+    if message.role == "tool":
+        return "tool_results"
+    return "conversation"
 
 
 class ContextSize:
@@ -187,7 +191,9 @@ class ContextSize:
         """A turn begins: its base is what the last turn left, with perhaps a little more at its end."""
         for message in self._passing.values():
             self._add(message, -1)
-        self._recent, self._passing, self._seen = {}, {}, 0
+        self._recent = {}
+        self._passing = {}
+        self._seen = 0
         base = conversation.base_messages
         size, first, last = self._known
         if 0 < size <= len(base) and (base[0].id, base[size - 1].id) == (first, last):
@@ -241,8 +247,10 @@ class ContextSize:
         for message in messages:
             self._add(message, 1)
         self._passing = {each.passing: each for each in messages if each.passing}
-        lasting = [each for each in messages if not each.passing] if self._passing else messages
-        self._known = (len(lasting), lasting[0].id, lasting[-1].id) if lasting else (0, "", "")
+        lasting = [message for message in messages if not message.passing]
+        self._known = (0, "", "")
+        if lasting:
+            self._known = (len(lasting), lasting[0].id, lasting[-1].id)
         here = {each.id: each for each in lasting}
         self._recent = {id: here[id] for id in self._recent if id in here}
         if self._measured is not None and self._measured[1] > self.counted:
@@ -279,8 +287,10 @@ class ContextSize:
 
     def tokens_with(self, message: Message | None) -> int:
         """The size of a request with this message alone."""
-        counted = 0 if message is None else self._count(message)
-        return self._correction.to_model(self._system + self._tools + counted)
+        counted = self._system + self._tools
+        if message is not None:
+            counted += self._count(message)
+        return self._correction.to_model(counted)
 
     def as_counted(self, tokens: int) -> int:
         """So many of the model's tokens, in those of the counter."""
@@ -304,7 +314,9 @@ class ContextSize:
     def use(self, model: Model) -> None:
         """What one model measured says nothing about another."""
         if model.id != self._model:
-            self._model, self._correction, self._measured = model.id, self._correction_of(model), None
+            self._model = model.id
+            self._correction = self._correction_of(model)
+            self._measured = None
 
     def forget_measured(self) -> None:
         """After a compaction: it was of a longer conversation."""
