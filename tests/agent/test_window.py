@@ -141,7 +141,7 @@ def test_tokens_are_told_by_their_source() -> None:
         tells("t", ("c", "x" * 4_000)),
     )
     gauge = ContextSize(count, count_text, new_correction)
-    gauge.begin(Conversation(base))
+    gauge.follow(Conversation(base))
     gauge.head("y" * 80, (TOOL,))
     parts = gauge.breakdown
     assert (parts.system, parts.summary, parts.tool_results) == (20, 100 + FRAME, 1_000 + FRAME)
@@ -183,7 +183,7 @@ def _event(kind: str, number: int, serial: int, there: Sequence[Message]) -> Mes
 def test_the_sums_are_those_of_a_recount(base: tuple[Message, ...], events: list[tuple[str, int]]) -> None:
     gauge = ContextSize(count, count_text, new_correction)
     conversation = Conversation([each for each in base if not each.passing])  # the fold has left those out
-    gauge.begin(conversation)
+    gauge.follow(conversation)
     for serial, (kind, number) in enumerate(events):
         event = _event(kind, number, serial, conversation.next_messages)
         if event is not None:
@@ -194,36 +194,9 @@ def test_the_sums_are_those_of_a_recount(base: tuple[Message, ...], events: list
         else:  # the next turn: passing messages are gone
             gauge.follow(conversation)
             conversation = Conversation(conversation.lasting_messages)
-            gauge.begin(conversation)
+            gauge.follow(conversation)
             assert gauge.breakdown == naive(conversation)
     gauge.follow(conversation)
-    assert gauge.breakdown == naive(conversation)
-
-
-class Counting:
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, message: Message) -> int:
-        self.calls += 1
-        return count(message)
-
-
-@pytest.mark.spec("W-03")
-def test_a_long_history_is_counted_once() -> None:
-    counter = Counting()
-    gauges = ContextSizes(counter, count_text, new_correction)
-    base = talk(500)
-    gauges.of("s").begin(Conversation(base))
-    assert counter.calls == len(base)
-    conversation = Conversation((*base, entry("end", "assistant", "the last words of the last turn")))
-    gauge = gauges.of("s")
-    gauge.begin(conversation)
-    conversation.push(Append(entry("now", "user", "and now?")))
-    for step in range(20):
-        conversation.push(Append(entry(f"note {step}", "system", "notes", passing="skill")))
-        gauge.follow(conversation)
-    assert counter.calls <= len(base) + 50
     assert gauge.breakdown == naive(conversation)
 
 
@@ -234,9 +207,6 @@ def test_only_the_last_sessions_are_remembered() -> None:
     gauges.of("2")
     gauges.of("3")
     assert gauges.of("1") is not first
-    kept = gauges.of("1")
-    gauges.forget(["1", "nobody"])
-    assert gauges.of("1") is not kept
 
 
 # ── measured usage ──────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +215,7 @@ def test_only_the_last_sessions_are_remembered() -> None:
 def measuring(exchanges: int = 20) -> tuple[ContextSize, Conversation]:
     corrections = {ONE: learned(1.5), TWO: learned(1.0)}
     gauge, conversation = ContextSize(count, count_text, corrections.__getitem__), Conversation(talk(exchanges))
-    gauge.begin(conversation)
+    gauge.follow(conversation)
     return gauge, conversation
 
 

@@ -195,7 +195,7 @@ class ContextGuard:
         self._summaries = sum(
             1 for each in conversation.events if isinstance(each, Replace) and is_summary(each.message)
         )
-        size.begin(conversation)
+        size.follow(conversation)
 
     async def fit(self, model: Model, max_tokens: int, system: str, tools: Sequence[ToolSpec]) -> int:
         """Before each model call: compacts if need be. Gives the longest answer that may be asked for.

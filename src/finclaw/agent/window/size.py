@@ -1,7 +1,7 @@
 """The size of a conversation in tokens, and the capacity of a model's context window."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ from finclaw.agent.window.tokens import CorrectionFactor, CountMessage, CountTex
 from finclaw.errors import ConfigError
 from finclaw.kernel.chunk import Model, ToolSpec, Usage
 from finclaw.kernel.event import ContextStatusChanged, ContextThresholdCrossed, Emit
-from finclaw.kernel.message import SUMMARY, Append, Message, Patch, Replace, ToolEnded, ToolStarted, TurnEvent
+from finclaw.kernel.message import SUMMARY, Message
 from finclaw.kernel.scope import ConversationView, Ids
 
 Status = Literal["safe", "warning", "critical", "exceeded"]
@@ -163,8 +163,9 @@ def part_of(message: Message) -> _Part:
 
 
 class ContextSize:
-    """The size of one session's requests. It may outlive turns: a base it knows is not counted again.
+    """The size of one session's requests, also across turns.
 
+    What the model measures corrects what is counted, for the request that it measured and for all that comes after.
     `correction` is that of a model, learned by whoever pays for its calls.
     """
 
@@ -175,91 +176,19 @@ class ContextSize:
         self._head: tuple[str, tuple[ToolSpec, ...]] = ("", ())
         self._system = 0
         self._tools = 0
-        self._known: tuple[int, str, str] = (0, "", "")
-        self._recent: dict[str, Message] = {}
-        self._passing: dict[str, Message] = {}
-        self._seen = 0
         self.notifier = ContextNotifier()
         self._model: str = ""
         self._correction_of = correction
         self._correction = CorrectionFactor()
         self._measured: tuple[int, int] | None = None
 
-    # ── following ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def begin(self, conversation: ConversationView) -> None:
-        """A turn begins: its base is what the last turn left, with perhaps a little more at its end."""
-        for message in self._passing.values():
-            self._add(message, -1)
-        self._recent = {}
-        self._passing = {}
-        self._seen = 0
-        base = conversation.base_messages
-        size, first, last = self._known
-        if 0 < size <= len(base) and (base[0].id, base[size - 1].id) == (first, last):
-            for message in base[size:]:
-                self._add(message, 1)
-            self._known = (len(base), first, base[-1].id)
-        else:
-            self._recount(base)
-        self.follow(conversation)
-
     def follow(self, conversation: ConversationView) -> None:
-        """Take in what has happened since it last looked."""
-        news = conversation.events[self._seen :]
-        self._seen += len(news)
-        for event in news:
-            if not self._take(event):  # it changed what lies further back
-                self._recount(conversation.next_messages)
-                return
-
-    def _take(self, event: TurnEvent) -> bool:
-        match event:
-            case Append(message):
-                self._append(message)
-                return True
-            case Replace(target, message) if target in self._recent and message.id == target:
-                self._add(self._recent[target], -1)
-                self._add(message, 1)
-                self._recent[target] = message
-                return True
-            case Patch(_, metadata):
-                return SUMMARY not in metadata
-            case ToolStarted() | ToolEnded():
-                return True
-            case _:
-                return False
-
-    def _append(self, message: Message) -> None:
-        self._add(message, 1)
-        if message.passing:
-            former = self._passing.get(message.passing)
-            if former is not None:
-                self._add(former, -1)
-            self._passing[message.passing] = message
-            return
-        self._recent[message.id] = message
-        size, first, _ = self._known
-        self._known = (size + 1, first or message.id, message.id)
-
-    def _recount(self, messages: Sequence[Message]) -> None:
+        """Count the messages of the next request. The counter knows those that it has counted before."""
         self._sums = dict.fromkeys(self._sums, 0)
-        for message in messages:
-            self._add(message, 1)
-        self._passing = {each.passing: each for each in messages if each.passing}
-        lasting = [message for message in messages if not message.passing]
-        self._known = (0, "", "")
-        if lasting:
-            self._known = (len(lasting), lasting[0].id, lasting[-1].id)
-        here = {each.id: each for each in lasting}
-        self._recent = {id: here[id] for id in self._recent if id in here}
+        for message in conversation.next_messages:
+            self._sums[part_of(message)] += self._count(message)
         if self._measured is not None and self._measured[1] > self.counted:
             self._measured = None  # it was of a longer conversation
-
-    def _add(self, message: Message, sign: int) -> None:
-        self._sums[part_of(message)] += sign * self._count(message)
-
-    # ── telling ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def head(self, system: str, tools: Sequence[ToolSpec]) -> None:
         """What stands before the messages. Counted when it changes."""
@@ -295,8 +224,6 @@ class ContextSize:
     def as_counted(self, tokens: int) -> int:
         """So many of the model's tokens, in those of the counter."""
         return self._correction.to_ours(tokens)
-
-    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 
     def note_usage(self, usage: Usage, answer: Message) -> None:
         """The model's own figures for the request as it stands; `answer` is not in the conversation yet."""
@@ -337,10 +264,6 @@ class ContextSizes:
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)
         return size
-
-    def forget(self, sessions: Iterable[str]) -> None:
-        for session in sessions:
-            self._kept.pop(session, None)
 
 
 class ContextNotifier:
