@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from finclaw.agent.agent import Abilities, Agent, AgentLayers
-from finclaw.agent.budget.budget import Budget, BudgetService
+from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.model.failover import ModelRoute
 from finclaw.agent.settings import AgentSettings
@@ -66,7 +66,7 @@ class Bench:
     provider: ScriptedProvider | None = None
     fallbacks: list[ModelRoute] = field(default_factory=list[ModelRoute])
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
-    budget: BudgetService | None = None
+    budget: Budget | None = None
     wishes: TurnOptions = TurnOptions()
     model: Model = Model("scripted", "one")
     base: list[Message] = field(default_factory=list[Message])
@@ -147,7 +147,7 @@ def under(bench: Bench, **limits: str) -> Budget:
     given: dict[str, Decimal | None] = {"agent_day_usd": None}
     given |= {name: Decimal(limit) for name, limit in limits.items()}
     house = Budget(BudgetSettings(**given), bench.clock)
-    bench.budget = BudgetService(house)
+    bench.budget = house
     return house
 
 

@@ -16,7 +16,6 @@ from finclaw.agent.budget.budget import (
     Account,
     Budget,
     BudgetRefusal,
-    BudgetService,
     LimitName,
     Payment,
     Reservation,
@@ -211,7 +210,7 @@ class Shop:
     events: list[Event] = field(default_factory=list[Event])
 
     def __post_init__(self) -> None:
-        self.service = BudgetService(self.house)
+        self.service = self.house
         self.meter = UsageMeter()
 
     def open_turn(self, user: str = "ada", turn: str = "t-1") -> TurnBudget:

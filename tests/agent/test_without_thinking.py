@@ -7,7 +7,7 @@ import pytest
 from tests.agent.bench import Bench, other
 from tests.agent.talk import message
 
-from finclaw.agent.budget.budget import Budget, BudgetService
+from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.agent.model.request_filters import without_thinking
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError, ServerFailed
@@ -104,7 +104,7 @@ def test_one_reservation_at_a_time_and_one_bill() -> None:
     price = Price(Decimal(1), Decimal(10))
     bench = thoughtful(model=Model("scripted", "one", price=price))
     house = Budget(BudgetSettings(turn_usd=Decimal("0.05")), bench.clock)
-    bench.budget = BudgetService(house)
+    bench.budget = house
     result = bench.run(fails(BadRequest("x")), reply("here", usage=Usage(1_000, 100)))
     assert result.text == "here"
     assert result.messages[-1].metadata["usage"] == [1_000, 100, 0, 0]

@@ -286,8 +286,7 @@ def opened(
 def endpoint_of(provider: Provider) -> tuple[str, str | None]:
     """Where it sends and with which key: there is nothing else to tell by without sending."""
     key: Secret | None = getattr(provider, "_key")  # noqa: B009
-    pool: object = getattr(provider, "_pool")  # noqa: B009
-    return getattr(pool, "_url"), None if key is None else key.reveal()  # noqa: B009
+    return getattr(provider, "_url"), None if key is None else key.reveal()  # noqa: B009
 
 
 def test_each_kind_is_opened_where_it_lives() -> None:

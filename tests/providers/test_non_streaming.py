@@ -20,7 +20,7 @@ from finclaw.errors import NoStream, Overloaded, ProviderError, StreamCut
 from finclaw.kernel.chunk import Chunk, Usage
 from finclaw.kernel.message import Text, ToolCall
 from finclaw.providers.anthropic.answer import AnthropicAnswerReader, events_of_non_streaming
-from finclaw.providers.http.api_provider import LONGEST_ANSWER
+from finclaw.providers.api_provider import LONGEST_ANSWER
 from finclaw.providers.openai.provider import OpenAIProvider
 
 JSON: Final = "application/json"

@@ -34,7 +34,7 @@ from finclaw.errors import (
 from finclaw.kernel.chunk import Chunk, Done, Model, ModelRequest, TextDelta, ToolUseEnd, Usage, UsageReport
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.port import Provider
-from finclaw.providers.http import api_provider as provider_module
+from finclaw.providers import api_provider as provider_module
 from finclaw.providers.openai.provider import OpenAIProvider
 from finclaw.redaction import Secret
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from finclaw.agent.budget.budget import BudgetService, TurnBudget
+from finclaw.agent.budget.budget import Budget, TurnBudget
 from finclaw.agent.budget.call_ledger import UNFORESEEN, Payer, most_of
 from finclaw.agent.model.call import ModelCall
 from finclaw.agent.model.failover import ModelRoute
@@ -47,8 +47,6 @@ class AgentLayers(Struct, frozen=True, kw_only=True):
 
 
 class Abilities(Struct, frozen=True, kw_only=True):
-    """The parts that an agent works with."""
-
     provider: Provider
     model: Model
     tools: ToolRegistry
@@ -73,7 +71,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """Asked in this order when the model does not answer: by its other keys, then other models."""
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
     """The ways to a model that somebody names, by its own keys alone. Raises ModelUnknown. None: nobody may choose."""
-    budget: BudgetService | None = None
+    budget: Budget | None = None
     """None: there is no budget."""
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     put_blob: PutBlob | None = None

@@ -106,8 +106,6 @@ class Permission:
             agent=asked_in.agent,
         )
 
-    # ── a person's word ─────────────────────────────────────────────────────────────────────────────────────────
-
     async def _ask_person(
         self,
         call: CallState,
@@ -208,8 +206,6 @@ def may_act(tool: Tool) -> bool:
 
 
 class ToolEffects:
-    """A judge of what a tool call could do."""
-
     def __init__(self, find: Callable[[str], Tool | None]) -> None:
         """`find` gives a tool by its name."""
         self._find = find

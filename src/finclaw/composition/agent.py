@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from finclaw.agent.agent import Abilities, Agent, AgentLayers
-from finclaw.agent.budget.budget import BudgetService
+from finclaw.agent.budget.budget import Budget
 from finclaw.agent.prompt.sections import PromptParts, system_prompt
 from finclaw.agent.settings import AgentSettings
 from finclaw.agent.tool_results import OverflowResults
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def make_agent(
     core: GatewayCore,
     registrar: Registrar,
-    budget: BudgetService | None,
+    budget: Budget | None,
     overflow: OverflowResults,
     consent: Consent | None,
 ) -> Agent:

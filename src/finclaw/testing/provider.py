@@ -41,8 +41,6 @@ SOME_USAGE = Usage(input=100, output=20)
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Text or thinking in a scripted answer."""
-
     text: str
     chunks: int = 1
     thinking: bool = False
@@ -50,8 +48,6 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call in a scripted answer."""
-
     name: str
     raw: str
     deltas: int = 1
@@ -60,15 +56,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A pause in a scripted answer."""
-
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A wait for an event in a scripted answer."""
-
     event: Event
 
 

@@ -78,8 +78,6 @@ class BudgetRefusal(Struct, frozen=True, kw_only=True):
 
 
 class Reservation(Struct, eq=False):
-    """A reservation of money for one call."""
-
     accounts: Sequence[Account]
     amount: Decimal
     settled: bool = False
@@ -132,8 +130,6 @@ class Budget:
             current = (day, day.replace(day=1))
             self._accounts = {key: each for key, each in self._accounts.items() if key[1] in current}
 
-    # ── reserve, settle ─────────────────────────────────────────────────────────────────────────────────────
-
     def reserve(self, accounts: Sequence[Account], amount: Decimal) -> Reservation | BudgetRefusal:
         """What costs nothing always fits."""
         refusals = [_refusal(each, amount) for each in accounts if each.spent + each.reserved + amount > each.limit]
@@ -168,8 +164,25 @@ class Budget:
         return crossed
 
     def when_settled(self, tell: Callable[[], None]) -> None:
-        """Called once, after the next settlement."""
+        """Call `tell` once, after the next settlement."""
         self._waiting.append(tell)
+
+    def has_room(self, agent: str, user: str, amount: Decimal) -> bool:
+        """Whether a call that may cost so much would be let through now, as far as days and months go."""
+        accounts = self.accounts(agent, user)
+        return not amount or all(each.spent + each.reserved + amount <= each.limit for each in accounts)
+
+    def open_turn(self, ids: Ids, emit: Emit, user: str, before: Decimal, unbooked: Iterable[Spend]) -> "TurnBudget":
+        """`before` is what the turn had spent before it was taken up again; `unbooked` what the books lack of it."""
+        own: list[Account] = []
+        if self.limits.turn_usd is not None:
+            own.append(Account("turn_usd", self.limits.turn_usd))
+        turn_budget = TurnBudget(self, own, ids, emit, user)
+        self.charge(own, before)
+        for line in unbooked:
+            accounts = self.accounts(line.agent, line.user, line.day)
+            turn_budget.tell_warnings(self.charge(accounts, line.cost))
+        return turn_budget
 
 
 def _refusal(account: Account, amount: Decimal) -> BudgetRefusal:
@@ -181,14 +194,12 @@ def _format_amount(amount: Decimal) -> str:
     return f"{amount.normalize():f}"
 
 
-async def open_budget(
-    limits: BudgetSettings, models: Iterable[Model], store: Store, clock: Clock
-) -> "BudgetService | None":
+async def open_budget(limits: BudgetSettings, models: Iterable[Model], store: Store, clock: Clock) -> Budget | None:
     """None where there is no limit. Raises ConfigError for a model without a price under a limit that was chosen."""
     must_have_prices(limits, models)
     if not limits.is_set:
         return None
-    return BudgetService(Budget(limits, clock, await _spent_so_far(limits, store, clock)))
+    return Budget(limits, clock, await _spent_so_far(limits, store, clock))
 
 
 def must_have_prices(limits: BudgetSettings, models: Iterable[Model]) -> None:
@@ -217,34 +228,11 @@ async def _spent_so_far(limits: BudgetSettings, store: Store, clock: Clock) -> S
     )
 
 
-class BudgetService:
-    """The process-wide budget. It opens a turn budget for each turn."""
-
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
-
-    def has_room(self, agent: str, user: str, amount: Decimal) -> bool:
-        """Whether a call that may cost so much would be let through now, as far as days and months go."""
-        accounts = self.budget.accounts(agent, user)
-        return not amount or all(each.spent + each.reserved + amount <= each.limit for each in accounts)
-
-    def open_turn(self, ids: Ids, emit: Emit, user: str, before: Decimal, unbooked: Iterable[Spend]) -> "TurnBudget":
-        """`before` is what the turn had spent before it was taken up again; `unbooked` what the books lack of it."""
-        turn = self.budget.limits.turn_usd
-        own = [] if turn is None else [Account("turn_usd", turn)]
-        turn_budget = TurnBudget(self, own, ids, emit, user)
-        self.budget.charge(own, before)
-        for each in unbooked:
-            accounts = self.budget.accounts(each.agent, each.user, each.day)
-            turn_budget.tell_warnings(self.budget.charge(accounts, each.cost))
-        return turn_budget
-
-
 class TurnBudget:
     """The budget of one turn. What is reserved is given back on every way out: whoever pays, settles."""
 
-    def __init__(self, service: BudgetService, own: list[Account], ids: Ids, emit: Emit, user: str) -> None:
-        self._budget = service.budget
+    def __init__(self, budget: Budget, own: list[Account], ids: Ids, emit: Emit, user: str) -> None:
+        self._budget = budget
         self._own = own
         self._ids = ids
         self._emit = emit
@@ -297,8 +285,6 @@ class TurnBudget:
 
 
 class Payment:
-    """The payment for one call that is under way."""
-
     def __init__(self, turn_budget: TurnBudget, reservation: Reservation, measure: Settle) -> None:
         self._turn_budget = turn_budget
         self._reservation = reservation

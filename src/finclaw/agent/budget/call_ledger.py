@@ -20,8 +20,6 @@ from finclaw.spend_lines import mark_interrupted, merge_lines
 
 
 class CallCost(Struct, frozen=True):
-    """The cost of one call."""
-
     at: datetime
     model: str
     usage: Usage
@@ -53,8 +51,6 @@ class OpenCall(NamedTuple):
 
 
 class CallLedger:
-    """The ledger of one turn's model calls."""
-
     def __init__(self, claim: Claim, payer: Payer) -> None:
         self.payer = payer
         self.before: Sequence[Spend] = claim.beside
@@ -64,8 +60,6 @@ class CallLedger:
         self._ahead: Sequence[Spend] = claim.reserved
         self._under_way: list[OpenCall] = []
         self._unbooked: list[CallCost] = []
-
-    # ── a call's life ───────────────────────────────────────────────────────────────────────────────────────
 
     def reserve_ahead(self, most: Spend | None) -> None:
         """Let the next commit reserve a call that will follow it; None: none will."""
@@ -92,8 +86,6 @@ class CallLedger:
         for each in paid:
             self.settled.append(each)
             self._unbooked.append(each)
-
-    # ── what a commit takes along ───────────────────────────────────────────────────────────────────────────
 
     def take(self, beside: Iterable[CallCost]) -> tuple[TurnCalls, Sequence[CallCost]]:
         """The state for a commit, and the calls that it enters into the books: to be given back if it fails."""

@@ -51,8 +51,6 @@ LONGEST: Final = 3_600.0
 
 
 class Cooldowns:
-    """The cooldowns of routes to models."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until: dict[tuple[str, str, str, str], float] = {}

@@ -241,8 +241,6 @@ class ModelRetry:
         blocks = _prepend_text("".join(before), answer.blocks)
         return replace(answer, blocks=blocks, lengths=(*map(len, before), *answer.lengths))
 
-    # ── what observers hear ─────────────────────────────────────────────────────────────────────────────────
-
     def _tell_next(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> None:
         if self._is_another(route):
             chosen = self._turn.ctx.model.id

@@ -29,8 +29,6 @@ _SILENCE: Final = "[nothing]"
 
 
 class StructuredAnswers:
-    """An asker for answers that fit a JSON Schema."""
-
     def __init__(self, ask: MakeSideCall, clock: Clock) -> None:
         self._ask = ask
         self._clock = clock

@@ -17,9 +17,7 @@ from finclaw.agent.prompt.sections import (
     Section,
     compliance_rules,
     fence_text,
-    is_stricter,
     quote_value,
-    read_profile,
     strictest_level,
 )
 from finclaw.kernel.context import MARKET_FIELDS, Context
@@ -89,7 +87,7 @@ def _about(context: Context, profile: InvestmentProfile, level: ComplianceLevel)
         if value:
             yield f"{what}: {quote_value(value)}"
     strictest = strictest_level(profile.compliance_level, context.person.compliance)
-    if is_stricter(strictest, level):
+    if strictest_level(strictest, level) != level:
         yield f"For this person stricter rules hold:\n{compliance_rules(strictest)}"
 
 
@@ -141,7 +139,7 @@ def _profile(value: Any) -> InvestmentProfile | None:
     if value is None:
         return None
     try:
-        return read_profile(value)
+        return msgspec.convert(value, InvestmentProfile)
     except msgspec.ValidationError as error:
         _LOG.warning("the context field %r is no investment profile, so the strictest rules hold: %s", PROFILE, error)
         return InvestmentProfile()

@@ -122,8 +122,6 @@ class SideCalls:
 
 @dataclass(slots=True, kw_only=True)
 class TurnState:
-    """A turn while it runs."""
-
     ctx: TurnContext
     """What its layers see and may change."""
     log: TurnLog
@@ -178,8 +176,6 @@ def permitted_tools(
 
 @dataclass(slots=True, kw_only=True)
 class CallState:
-    """A tool call while it runs."""
-
     ctx: ToolCallContext
     """What its layers see; they may change the arguments."""
     turn: TurnState

@@ -195,8 +195,6 @@ class TurnLog:
     def is_steered(self) -> bool:
         return self.steering is not None and self.steering.is_asked_for()
 
-    # ── model calls ─────────────────────────────────────────────────────────────────────────────────────────
-
     async def begin_call(self, most: Spend) -> OpenCall:
         """Returns when the most that the call may cost is on disk; before that its request must not leave."""
         call = self.ledger.begin(most)
@@ -212,8 +210,6 @@ class TurnLog:
         """What its model calls come to for the process that will resume the turn, from what is on disk of its log."""
         lost = len(self.answers) - sum(_is_answer(event) for event in self.unlogged)
         return self.ledger.put_back((*self.side_costs, *self.trying, *map(from_metadata, self.answers[lost:])))
-
-    # ── what the log tells ──────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, event: TurnEvent) -> None:
         match event:
@@ -283,8 +279,6 @@ class TurnLog:
             return None
         return self.answers[-1], last.message.tool_results
 
-    # ── what a person has seen of it already ────────────────────────────────────────────────────────────────
-
     @property
     def preview(self) -> OutboxItem | None:
         """The message that shows the answer while it is made, also one of which nobody knows whether it is shown."""
@@ -312,8 +306,6 @@ class TurnLog:
                 before, _, after = item.span.text.partition(body)
             shown.append(f"{before}{item.outbound.text}{after}")
         return "".join(shown)
-
-    # ── what it has cost, and how it ended ──────────────────────────────────────────────────────────────────
 
     def paid_calls(self) -> Sequence[CallCost]:
         """Every call that was paid for, whatever came of it; but for those of earlier processes that gave no answer."""

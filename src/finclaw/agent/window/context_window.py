@@ -77,8 +77,6 @@ class ContextWindow:
         head = self._estimator(model).tokens_of_head(turn.ctx.system, tools)
         return capacity.ratio(head + messages) >= NEARLY_FULL
 
-    # ── a glance ────────────────────────────────────────────────────────────────────────────────────────────
-
     def _may_be_tight(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> bool:
         """By what a model itself measured last, and what came since at a token a character, which is too much
         for nearly everything: no walk over the history, and nothing to remember.
@@ -97,8 +95,6 @@ class ContextWindow:
 
     def _correction_of(self, model: Model) -> CorrectionFactor:
         return self._estimator(model).correction
-
-    # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _guard(self, turn: TurnState, model: Model) -> "ContextGuard":
         """The turn keeps that of its own model. One that steps in seldom gets another: it counts in other tokens, and

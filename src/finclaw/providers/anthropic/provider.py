@@ -9,8 +9,8 @@ from finclaw.kernel.port import Clock
 from finclaw.providers.anthropic.answer import KINDS, AnthropicAnswerReader, events_of_non_streaming
 from finclaw.providers.anthropic.message import render_image
 from finclaw.providers.anthropic.request import AnthropicRequestWriter
+from finclaw.providers.api_provider import AnswerReader, ApiProvider
 from finclaw.providers.http.address import FIRST_BYTE_S, IDLE_S, endpoint_url
-from finclaw.providers.http.api_provider import AnswerReader, ApiProvider
 from finclaw.providers.http.image_join import ReadBlob, join_images
 from finclaw.providers.http.prefix_cache import Part
 from finclaw.providers.http.sse import Event

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Message
@@ -75,7 +76,7 @@ class AnthropicRequestWriter:
     def __init__(self, limit: int, *, caching: bool = True) -> None:
         self._prefixes = RequestPrefixCache(limit)
         self._caching = caching
-        self._opening_key: tuple[object, ...] = ()
+        self._last_head: tuple[ModelRequest, ThinkingField | None] | None = None
         self._last_opening = b""
         self._base_hash = 0
         self.signatures = ThinkingSignatures()
@@ -130,21 +131,11 @@ class AnthropicRequestWriter:
     def _opening(self, request: ModelRequest) -> bytes:
         """All that stands before the messages. It seldom changes, so the last one is kept."""
         thinking = thinking_field(request)
-        key = (
-            request.model,
-            request.max_tokens,
-            request.temperature,
-            thinking,
-            request.thinking,
-            request.answer_schema,
-            request.stop_sequences,
-            request.system,
-            request.tools,
-        )
-        if key != self._opening_key:
+        head = (replace(request, messages=()), thinking)
+        if head != self._last_head:
             options = _write_options(request, thinking)
             base = _write_base(request, caching=self._caching)
-            self._opening_key = key
+            self._last_head = head
             self._last_opening = options + base
             self._base_hash = hash((request.model.name, base))
         return self._last_opening

@@ -3,9 +3,9 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]  an address may be any tuple
 
@@ -156,49 +156,6 @@ class HttpPool:
         for connection in old:
             connection.close()
         self._sweeper = self._loop.call_at(self._idle[0][0], self._sweep) if self._idle else None
-
-
-class LazyHttpPool:
-    """A pool that is made with the first request, for providers are built before there is an event loop.
-
-    `headers` is called when it opens, so that no key is revealed before. A request after `close` opens it again.
-    `first_byte` and `idle` are as in `HttpPool.post`.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        headers: Callable[[], Mapping[str, str]],
-        *,
-        name: str,
-        kinds: Kinds,
-        clock: Clock,
-        first_byte: float,
-        idle: float,
-    ) -> None:
-        self._url = url
-        self._headers = headers
-        self._name = name
-        self._kinds = kinds
-        self._clock = clock
-        self._first_byte = first_byte
-        self._idle = idle
-        self._pool: HttpPool | None = None
-
-    def post(self, write: Callable[[], Body]) -> Coroutine[Any, Any, HttpResponse]:
-        """The response to read from; the caller releases it. Raises ProviderError."""
-        if self._pool is None:
-            self._pool = HttpPool(self._url, self._headers(), name=self._name, kinds=self._kinds, clock=self._clock)
-        return self._pool.post(write, first_byte=self._first_byte, idle=self._idle)
-
-    async def close(self) -> None:
-        pool = self._pool
-        self._pool = None
-        if pool is not None:
-            await pool.close()
-
-
-# ── the head of every request ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _encode_head(name: str, path: str, headers: Mapping[str, str]) -> bytes:

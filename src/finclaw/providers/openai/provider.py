@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.port import Clock
+from finclaw.providers.api_provider import AnswerReader, ApiProvider
 from finclaw.providers.http.address import FIRST_BYTE_S, IDLE_S, endpoint_url
-from finclaw.providers.http.api_provider import AnswerReader, ApiProvider
 from finclaw.providers.http.image_join import ReadBlob, join_images
 from finclaw.providers.http.prefix_cache import Part
 from finclaw.providers.http.sse import Event

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import ThinkingLevel
@@ -33,7 +34,7 @@ class OpenAIRequestWriter:
     def __init__(self, kept_bytes: int, output_limit: OutputLimit) -> None:
         self._prefixes: Final = RequestPrefixCache(kept_bytes)
         self._output_limit: Final[OutputLimit] = output_limit
-        self._opening_key: tuple[object, ...] = ()
+        self._last_head: ModelRequest | None = None
         self._last_opening = b""
 
     def write(self, request: ModelRequest) -> bytes:
@@ -61,18 +62,9 @@ class OpenAIRequestWriter:
 
     def _opening(self, request: ModelRequest) -> bytes:
         """All that stands before the history. It seldom changes, so the last one is kept."""
-        key = (
-            request.model,
-            request.max_tokens,
-            request.temperature,
-            request.thinking,
-            request.answer_schema,
-            request.stop_sequences,
-            request.system,
-            request.tools,
-        )
-        if key != self._opening_key:
-            self._opening_key = key
+        head = replace(request, messages=())
+        if head != self._last_head:
+            self._last_head = head
             self._last_opening = _write_opening(request, self._output_limit)
         return self._last_opening
 

@@ -40,8 +40,6 @@ _ROLES: Final[tuple[Role, ...]] = ("user", "system", "assistant")
 
 
 class Compactor:
-    """A compactor of conversations."""
-
     def __init__(
         self, summaries: Summaries, count: CountMessage, count_text: CountText, now: Callable[[], datetime]
     ) -> None:
@@ -72,8 +70,6 @@ class Compactor:
 
 
 class _Work:
-    """One compaction under way."""
-
     def __init__(
         self,
         draft: CompactionDraft,
@@ -120,8 +116,6 @@ class _Work:
     def fits(self) -> bool:
         return self._draft.total <= self._target
 
-    # ── what is protected ───────────────────────────────────────────────────────────────────────────────────
-
     def _make_room_among_the_protected(self) -> None:
         """One giant result must not push everything else out, and the recent messages must leave room for others."""
         self._level(least=max(64, self._target // 4))
@@ -137,8 +131,6 @@ class _Work:
     def _level(self, *, least: int) -> None:
         goal = int(self._target * _FOR_RESULTS)
         level_results(self._draft, self._shape.protected(), goal, least, self._count)
-
-    # ── summaries ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def _summarise(self, *, as_little_as_possible: bool) -> None:
         """What lies before the input and what came after it are two ranges: each summary stands in its own place."""
@@ -186,8 +178,6 @@ class _Work:
         if room < _LEAST_SUMMARY * MARGIN:
             room = (self._target - self._draft.total + self._draft.size(self._old_places())) // 2
         return min(self._most_summary, int(room / MARGIN))
-
-    # ── dropping ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _drop_old(self) -> None:
         """What was done since the input is told behind it: else it would look as if nothing had been done yet."""
@@ -247,8 +237,6 @@ class _Work:
     def _old_places(self) -> list[int]:
         return self._shape.places(self._shape.removable())
 
-    # ── the note that replaces messages ─────────────────────────────────────────────────────────────────────
-
     def _slot(self, places: Sequence[int]) -> int | None:
         """The place that a note for these can take: as late as possible, since all before it go in one event."""
         for role in _ROLES:
@@ -305,8 +293,6 @@ class _Work:
 
 
 class _About(Struct):
-    """The metadata of such a message."""
-
     messages: int = 1
 
 

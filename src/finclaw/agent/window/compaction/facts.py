@@ -48,8 +48,6 @@ _RANK: Final[dict[Kind, int]] = {"question": 0, "identifier": 1, "amount": 2, "d
 
 
 class KeptFact(Struct, frozen=True):
-    """A fact that a summary has to keep."""
-
     kind: Kind
     text: str
 

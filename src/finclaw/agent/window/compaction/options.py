@@ -50,8 +50,6 @@ class CompactionSettings:
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """The options of one compaction."""
-
     target_tokens: int
     """Of the messages alone: system prompt and tools are no part of a conversation, and nothing touches them."""
     strategy: Strategy = "hybrid"

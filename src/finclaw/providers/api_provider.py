@@ -13,7 +13,7 @@ from finclaw.errors import NoStream, ProviderError, ProviderTimeout, StreamCut, 
 from finclaw.kernel.chunk import Chunk, ModelRequest
 from finclaw.kernel.port import Clock
 from finclaw.providers.http.failure import Complaint, Kinds, read_complaint, stream_error
-from finclaw.providers.http.pool import LazyHttpPool
+from finclaw.providers.http.pool import HttpPool
 from finclaw.providers.http.prefix_cache import Part
 from finclaw.providers.http.response import HttpResponse
 from finclaw.providers.http.sse import Event, EventReader
@@ -31,8 +31,6 @@ _NON_STREAMING_TYPE: Final = "message"
 
 
 class AnswerReader(Protocol):
-    """A reader of one answer's events."""
-
     ended: bool
     """The answer is whole, and `Done` has been given."""
 
@@ -62,16 +60,14 @@ class ApiProvider(ABC):
         idle: float,
     ) -> None:
         self.name: Final = name
+        self._url = url
+        self._headers = headers
+        self._kinds = kinds
         self._in_stream = in_stream
-        self._pool = LazyHttpPool(
-            url,
-            headers,
-            name=name,
-            kinds=kinds,
-            clock=clock or SystemClock(),
-            first_byte=first_byte,
-            idle=idle,
-        )
+        self._clock = clock or SystemClock()
+        self._first_byte = first_byte
+        self._idle = idle
+        self._pool: HttpPool | None = None
 
     @abstractmethod
     def write(self, request: ModelRequest) -> tuple[Sequence[Part], AnswerReader]:
@@ -93,7 +89,7 @@ class ApiProvider(ABC):
             answers.append(answer)
             return parts
 
-        response = await self._pool.post(write)
+        response = await self._open_pool().post(write, first_byte=self._first_byte, idle=self._idle)
         try:
             answer = answers[-1]
             events = EventReader()
@@ -118,8 +114,20 @@ class ApiProvider(ABC):
         finally:
             response.release()
 
+    def _open_pool(self) -> HttpPool:
+        """The pool, made with the first request: a provider is built before there is an event loop, and no key is
+        revealed before it is needed.
+        """
+        if self._pool is None:
+            self._pool = HttpPool(self._url, self._headers(), name=self.name, kinds=self._kinds, clock=self._clock)
+        return self._pool
+
     async def close(self) -> None:
-        await self._pool.close()
+        """Close the connections. A later request opens a new pool."""
+        pool = self._pool
+        self._pool = None
+        if pool is not None:
+            await pool.close()
 
 
 class _Reading:
