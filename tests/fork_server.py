@@ -34,7 +34,7 @@ GATEWAY: Final = (
         "finclaw.cli.main",
     ),
     *(f"finclaw.cli.commands.{name}" for name in ("ask", "chat", "config", "costs", "doctor", "serve", "sessions")),
-    *("finclaw.builtins.memory", "finclaw.builtins.memory.extension", "finclaw.builtins.web.extension"),
+    *("finclaw.builtins.memory", "finclaw.builtins.web.extension"),
     *("finclaw.storage.jsonl", "finclaw.storage.sqlite", "finclaw.providers.openai", "finclaw.providers.anthropic"),
     *("finclaw.storage.jsonl.store", "finclaw.delivery.read_markdown", "tests.support.loopback", "jsonschema_rs"),
     *("babel.core", "ctypes", "wcwidth", "yaml"),

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from mcp import types
 
-from finclaw.builtins.mcp.result import result_text
+from finclaw.builtins.mcp.connection import result_text
 from finclaw.cli.formatting import one_line
 from finclaw.errors import FinclawError
 from finclaw.finance.sources.reading import read_number, read_time

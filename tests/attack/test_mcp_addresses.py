@@ -15,10 +15,8 @@ from tests.fetch.connects import connected_to, watched
 from tests.fetch.site import Names
 from tests.providers.tls_server import certified
 
-from finclaw.builtins.mcp.http import web_server
-from finclaw.builtins.mcp.resolved_addresses import find
 from finclaw.builtins.mcp.settings import ServerSettings
-from finclaw.builtins.mcp.transport import ServerLost
+from finclaw.builtins.mcp.transport import ServerLost, find, web_server
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.fetch.location import read_location
 

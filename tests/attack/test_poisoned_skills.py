@@ -13,11 +13,9 @@ from tests.attack.obedient import Obedient
 from tests.builtins.extended import extended, names
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.builtins.skills.adding import add
-from finclaw.builtins.skills.folder import read_folder
-from finclaw.builtins.skills.front_matter import read_skill, read_text
-from finclaw.builtins.skills.record import RECORD
-from finclaw.builtins.skills.skill import BadSkill
+from finclaw.builtins.skills.folder import RECORD, read_folder
+from finclaw.builtins.skills.skill import BadSkill, read_skill, read_text
+from finclaw.builtins.skills.skill_directory import add
 from finclaw.kernel.message import Message
 from finclaw.policy.rule import Rule
 from finclaw.testing import call, reply

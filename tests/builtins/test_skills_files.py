@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.builtins.skills.adding import RECORD, add, record_of, remove
-from finclaw.builtins.skills.folder import Contents, read_folder
-from finclaw.builtins.skills.front_matter import read_skill
-from finclaw.builtins.skills.skill import BadSkill
+from finclaw.builtins.skills.folder import RECORD, Contents, read_folder, record_of
+from finclaw.builtins.skills.skill import BadSkill, read_skill
+from finclaw.builtins.skills.skill_directory import add, remove
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 GOOD = "---\nname: tax\ndescription: Taxes on dividends\n---\nAsk where they live.\n"

@@ -14,7 +14,7 @@ from tests.walks.tools import Desk
 import finclaw
 from finclaw.agent.settings import AgentSettings, ExtensionRef
 from finclaw.approvals.people import PersonSettings
-from finclaw.builtins.skills.adding import add
+from finclaw.builtins.skills.skill_directory import add
 from finclaw.composition.extensions import load_registrar
 from finclaw.kernel.message import Message
 from finclaw.testing import MemoryChannel, call, reply

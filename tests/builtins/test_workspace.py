@@ -16,9 +16,16 @@ from hypothesis import strategies as st
 from tests.builtins.extended import extended
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.builtins.workspace import Workspace, WorkspaceSettings
-from finclaw.builtins.workspace.root import NotReadable, Root
-from finclaw.builtins.workspace.text import LONGEST_PAGE, NoText, decode, page
+from finclaw.builtins.workspace import (
+    LONGEST_PAGE,
+    NoText,
+    NotReadable,
+    Root,
+    Workspace,
+    WorkspaceSettings,
+    decode,
+    page,
+)
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import ToolScope

@@ -12,7 +12,7 @@ from tests.ports.approval_nouns import wish
 from finclaw.approvals.card import card
 from finclaw.approvals.people import People
 from finclaw.approvals.settings import ApprovalSettings
-from finclaw.builtins.grant_words import grants_text
+from finclaw.builtins.approval_words import grants_text
 from finclaw.config.load import load_settings
 from finclaw.kernel.approval import Standing
 from finclaw.kernel.event import ApprovalChange

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from finclaw.builtins.memory.extension import MemorySettings
-from finclaw.builtins.skills.extension import SkillSettings
-from finclaw.builtins.skills.front_matter import read_skill
+from finclaw.builtins.memory import MemorySettings
+from finclaw.builtins.skills import SkillSettings
+from finclaw.builtins.skills.skill import read_skill
 from finclaw.cli.parser import build_parser
 from finclaw.config.load import load_settings
 

@@ -14,7 +14,7 @@ from tests.walks.house import Gateway, House, in_virtual_time, until
 from tests.walks.tools import Desk, hang
 
 from finclaw.approvals.people import PersonSettings
-from finclaw.builtins.stop_words import RESET_WORDS, STOP_WORDS
+from finclaw.builtins.basics import RESET_WORDS, STOP_WORDS
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.port import ToolScope

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast, get_args
 
 from finclaw.approvals.approvals import Approvals
-from finclaw.builtins.approval_words import answer, refusal_text, waiting_text
+from finclaw.builtins.approval_words import answer, grants_text, not_revoked, refusal_text, taken_back, waiting_text
 from finclaw.builtins.basics import BasicCommand
-from finclaw.builtins.grant_words import grants_text, not_revoked, taken_back
 from finclaw.kernel.approval import ApprovalScope, ApprovalVerdict, Refusal
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope

@@ -1,17 +1,16 @@
 """The commands every gateway has: help, whoami, stop, reset."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal
+import difflib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from finclaw.builtins.help_text import help_text
-from finclaw.builtins.stop_words import RESET_WORDS, STOP_WORDS, describe_open_approvals, describe_stop
-from finclaw.commands.declaration import Directive
+from finclaw.commands.declaration import Directive, describe_in, directive_of, name_in
 from finclaw.gateway import StopReport, StopRequest, sender_of
 from finclaw.ids import identity
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, LayerCommand
+from finclaw.kernel.port import Command, CommandArgument, CommandReply, CommandScope, LayerCommand, names_of
 from finclaw.text import Language
 
 Category = Literal["general", "finance", "admin", "debug"]
@@ -153,3 +152,176 @@ def _what_a_reset_keeps(session: str, days: int) -> str:
         "지금까지의 대화는 더 이상 쓰이지 않지만 기록에는 남아 있습니다. "
         f"`finclaw prune`은 {days}일이 지난 기록을 지우고, `{erase}`는 바로 지웁니다."
     )
+
+
+STOP_WORDS: Final = (
+    *("stop", "stop it", "stop that", "stop now", "stop please", "please stop", "stop stop", "stop stop stop"),
+    *("stop answering", "stop talking", "stop writing", "cancel", "cancel it", "cancel that", "cancel please"),
+    *("please cancel", "abort", "halt", "never mind", "nevermind", "forget it", "thats enough", "enough"),
+    *("중지", "중지해", "중지해줘", "중지해 줘", "중지해주세요", "중지해 주세요"),
+    *("중단", "중단해", "중단해줘", "중단해 줘", "중단해주세요", "중단해 주세요"),
+    *(
+        "그만",
+        "그만해",
+        "그만해줘",
+        "그만해 줘",
+        "그만해주세요",
+        "그만해 주세요",
+        "그만하세요",
+        "그만 그만",
+        "이제 그만",
+        "됐어 그만",
+    ),
+    *("멈춰", "멈춰줘", "멈춰 줘", "멈춰주세요", "멈춰 주세요", "멈추세요", "정지", "스톱", "스탑"),
+    *("취소", "취소해", "취소해줘", "취소해 줘", "취소해주세요", "취소해 주세요"),
+    *("стоп", "стій", "стійте", "зупинись", "зупиніться", "зупини", "зупиніть", "припини", "припиніть", "досить"),
+    *("годі", "скасуй", "скасуйте", "скасувати", "відміна", "відміни", "перестань", "будь ласка зупинись"),
+)
+RESET_WORDS: Final = (
+    *("reset", "start over", "new chat", "new conversation", "start a new conversation", "begin anew"),
+    *("초기화해줘", "대화 초기화", "대화 초기화해줘", "새 대화", "새로 시작", "새로 시작하자", "처음부터 다시"),
+    *("почнімо спочатку", "почати спочатку", "нова розмова", "новий чат"),
+)
+
+_TEXTS: Final[dict[Language, dict[str, str]]] = {
+    "en": {
+        "nothing": "There is nothing to stop here.",
+        "stopped": "Stopped.",
+        "withdrawn": "Stopped: the rest of the answer is not sent.",
+        "dropped": "{count} waiting {message} dropped too.",
+        "only_dropped": "{count} waiting {message} dropped.",
+        "kept": "{count} other {message} still waiting.",
+        "approval": "Still waiting for an approval: {ids}. Nothing runs without it; {prefix}deny withdraws it.",
+    },
+    "ko": {
+        "nothing": "지금 중단할 것이 없습니다.",
+        "stopped": "중단했습니다.",
+        "withdrawn": "중단했습니다. 답변의 나머지는 보내지 않습니다.",
+        "dropped": "기다리던 메시지 {count}개도 취소했습니다.",
+        "only_dropped": "기다리던 메시지 {count}개를 취소했습니다.",
+        "kept": "이 대화의 메시지 {count}개는 계속 차례를 기다립니다.",
+        "approval": "승인을 기다리는 요청이 남아 있습니다: {ids}. "
+        "승인 없이는 아무것도 실행되지 않으며, {prefix}deny로 거부할 수 있습니다.",
+    },
+}
+
+
+def describe_stop(report: StopReport, language: Language, *, known: bool = False) -> str:
+    """What a stop has done, in a few sentences. `known`: something was stopped, and the report of it is lost."""
+    texts = _TEXTS[language]
+    lines: list[str] = []
+    if report.stopped or known:
+        lines.append(texts["stopped"])
+    elif report.withdrawn:
+        lines.append(texts["withdrawn"])
+    if report.dropped:
+        lines.append(_count(texts["dropped" if lines else "only_dropped"], len(report.dropped), was=True))
+    if not lines:
+        lines.append(texts["nothing"])
+    if report.kept:
+        lines.append(_count(texts["kept"], report.kept, was=False))
+    if report.warning:
+        lines.append(report.warning)
+    return " ".join(lines)
+
+
+def describe_open_approvals(ids: Sequence[str], prefix: str, language: Language) -> str:
+    """One line about what waits for a person all the same."""
+    return _TEXTS[language]["approval"].format(ids=", ".join(ids), prefix=prefix)
+
+
+def _count(text: str, count: int, *, was: bool) -> str:
+    verb = ("was" if count == 1 else "were") if was else ("is" if count == 1 else "are")
+    return text.format(count=count, message=f"{'message' if count == 1 else 'messages'} {verb}")
+
+
+_CATEGORIES: Final[dict[Language, dict[str, str]]] = {
+    "en": {"general": "General", "finance": "Markets", "admin": "Administration", "debug": "Diagnostics"},
+    "ko": {"general": "일반", "finance": "시장", "admin": "관리", "debug": "진단"},
+}
+_HELP: Final[dict[Language, dict[str, str]]] = {
+    "en": {
+        "more": "{0} NAME explains one of them.",
+        "none": "There is no {0} here.",
+        "similar": "There is no {0} here. Did you mean {1}?",
+        "optional": "optional",
+        "aliases": "also: {0}",
+        "roles": "for: {0}",
+        "inline": "In front of a message it holds for that answer; alone it holds for the conversation.",
+    },
+    "ko": {
+        "more": "{0} 이름 – 그 명령을 자세히 설명합니다.",
+        "none": "{0} 명령은 여기에 없습니다.",
+        "similar": "{0} 명령은 여기에 없습니다. 혹시 {1} 명령인가요?",
+        "optional": "선택",
+        "aliases": "다른 이름: {0}",
+        "roles": "필요한 역할: {0}",
+        "inline": "메시지 맨 앞에 쓰면 그 답변에만, 혼자 쓰면 이 대화 전체에 적용됩니다.",
+    },
+}
+
+
+def help_text(
+    prefix: str,
+    commands: Sequence[Command],
+    layer_commands: Mapping[str, LayerCommand],
+    args: Sequence[str],
+    scope: CommandScope,
+) -> str:
+    """What `/help` answers. Nobody is told of what they may not use."""
+    language, roles = scope.language, set(scope.sender.roles)
+    own = [each for each in commands if not each.roles or roles.intersection(each.roles)]
+    layers = {name: it for name, it in layer_commands.items() if not it.roles or roles.intersection(it.roles)}
+    if not args:
+        return "\n".join(_list_commands(prefix, own, layers, language))
+    wanted = args[0].removeprefix(prefix).casefold()
+    found = next((each for each in own if wanted in map(str.casefold, names_of(each))), None)
+    if found is not None:
+        return "\n".join(_explain(found, language))
+    if wanted in layers:
+        return f"{prefix}{wanted}\n{describe_in(language, layers[wanted].about)}"
+    return _find_none(prefix, wanted, [name for each in own for name in names_of(each)], language)
+
+
+def _list_commands(
+    prefix: str, commands: Sequence[Command], layers: Mapping[str, LayerCommand], language: Language
+) -> Iterator[str]:
+    by_category: dict[str, list[Command]] = {category: [] for category in _CATEGORIES[language]}
+    for each in commands:
+        by_category[each.category].append(each)
+    filled = {category: listed for category, listed in by_category.items() if listed}
+    for category, listed in filled.items():
+        if len(filled) > 1:
+            yield f"{_CATEGORIES[language][category]}:"
+        for each in listed:
+            yield _line(prefix, name_in(language, each), describe_in(language, each.description))
+        if category == "general":
+            for name, it in layers.items():
+                yield _line(prefix, name, describe_in(language, it.about))
+    yield _HELP[language]["more"].format(f"{prefix}help")
+
+
+def _line(prefix: str, name: str, about: str) -> str:
+    return f"{prefix}{name} – {about}".removesuffix(" – ")
+
+
+def _explain(command: Command, language: Language) -> Iterator[str]:
+    words = _HELP[language]
+    arguments: tuple[CommandArgument, ...] = getattr(command, "arguments", ())
+    yield command.usage
+    yield describe_in(language, command.description)
+    for each in arguments:
+        name = each.name if each.required else f"{each.name} ({words['optional']})"
+        yield f"  {name} – {describe_in(language, each.about)}".removesuffix(" – ")
+    if directive_of(command) is not None:
+        yield words["inline"]
+    if also := [name for name in names_of(command) if name != command.name]:
+        yield words["aliases"].format(", ".join(also))
+    if command.roles:
+        yield words["roles"].format(", ".join(command.roles))
+
+
+def _find_none(prefix: str, wanted: str, known: Sequence[str], language: Language) -> str:
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
+    shown = f"{prefix}{wanted[:50]}"
+    return _HELP[language]["similar" if near else "none"].format(shown, f"{prefix}{near[0]}" if near else "")

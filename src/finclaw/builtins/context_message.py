@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.builtins.note import put_note
-from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError
 from finclaw.kernel.context import MARKET_FIELDS, Context
 from finclaw.kernel.extension import ExtensionApi
@@ -91,4 +90,4 @@ name = ContextMessage.name
 
 
 def register(api: ExtensionApi) -> None:
-    ContextMessage(read_settings(api, ContextSettings)).register(api)
+    ContextMessage(api.read_settings(ContextSettings)).register(api)

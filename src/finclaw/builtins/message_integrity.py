@@ -12,7 +12,6 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from finclaw.builtins.own_settings import read_settings
 from finclaw.kernel.event import SessionRepaired
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Append, Message, MessageEvent, Remove, Replace, Source, Text, Truncate
@@ -151,4 +150,4 @@ name = MessageIntegrity.name
 
 
 def register(api: ExtensionApi) -> None:
-    MessageIntegrity(read_settings(api, IntegritySettings)).register(api)
+    MessageIntegrity(api.read_settings(IntegritySettings)).register(api)

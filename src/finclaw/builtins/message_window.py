@@ -10,7 +10,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from finclaw.builtins.own_settings import read_settings
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Message, Truncate
 from finclaw.kernel.scope import TurnContext, TurnResult
@@ -75,4 +74,4 @@ name = MessageWindow.name
 
 
 def register(api: ExtensionApi) -> None:
-    MessageWindow(read_settings(api, WindowSettings)).register(api)
+    MessageWindow(api.read_settings(WindowSettings)).register(api)

@@ -1,11 +1,14 @@
 """A passing note for the model: under a key of its own, and never between a call and its result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from finclaw.ids import new_id
+from finclaw.kernel.context import Context
+from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Append, Message, Source, Text
-from finclaw.kernel.scope import ConversationView, TurnContext
-from finclaw.taint.sources import SOURCES
+from finclaw.kernel.scope import ConversationView, TurnContext, TurnResult
+from finclaw.taint.sources import SOURCES, context_sources
 
 
 def put_note(turn: TurnContext, key: str, text: str, sources: Sequence[str] = ()) -> None:
@@ -46,3 +49,21 @@ def _note(turn: TurnContext, key: str, text: str, sources: Sequence[str]) -> Mes
         metadata={SOURCES: list(sources)} if sources else {},
         passing=key,
     )
+
+
+KEY: Final = "moment"
+
+
+class Moment:
+    name = "moment"
+
+    def __init__(self, written: Callable[[Context], str]) -> None:
+        self._written = written
+
+    def register(self, api: ExtensionApi) -> None:
+        api.pipeline.register("turn", self.tell)
+
+    async def tell(self, ctx: TurnContext) -> TurnResult:
+        if note := self._written(ctx.context):
+            put_note(ctx, KEY, note, context_sources(ctx.context.provided))
+        return await ctx.next()

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from finclaw.builtins.own_settings import read_settings
 from finclaw.errors import ExtensionError
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import Append, Message, Remove, ToolResult
@@ -133,4 +132,4 @@ name = RequiredTools.name
 
 
 def register(api: ExtensionApi) -> None:
-    RequiredTools(read_settings(api, RequiredSettings)).register(api)
+    RequiredTools(api.read_settings(RequiredSettings)).register(api)

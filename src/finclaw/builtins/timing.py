@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from finclaw.builtins.own_settings import read_settings
 from finclaw.kernel.event import Event, ExecutionCompleted
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import ToolResult
@@ -70,4 +69,4 @@ name = Timing.name
 
 
 def register(api: ExtensionApi) -> None:
-    Timing(read_settings(api, TimingSettings)).register(api)
+    Timing(api.read_settings(TimingSettings)).register(api)

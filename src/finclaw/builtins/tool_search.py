@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, cast
 
 from msgspec import Meta, Struct
 
-from finclaw.builtins.own_settings import read_settings
 from finclaw.builtins.ranking import rank, words
 from finclaw.errors import SessionError, ToolError
 from finclaw.kernel.chunk import ToolSpec
@@ -172,4 +171,4 @@ name = ToolSearch.name
 
 
 def register(api: ExtensionApi) -> None:
-    ToolSearch(read_settings(api, SearchSettings)).register(api)
+    ToolSearch(api.read_settings(SearchSettings)).register(api)

@@ -21,7 +21,7 @@ from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.disclaimers import Disclaimers
 from finclaw.builtins.end_turn import EndTurn
 from finclaw.builtins.extension_services import ExtensionServices
-from finclaw.builtins.moment import Moment
+from finclaw.builtins.note import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
 from finclaw.builtins.undo import UndoCommands

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.builtins.mcp.bench import Bench, until
 from tests.builtins.mcp.http_site import fine, reply_head, site, text_result
 
-from finclaw.builtins.mcp.http import GOODBYE
+from finclaw.builtins.mcp.transport import GOODBYE
 from finclaw.errors import ToolError
 from finclaw.extensions.registrar import CLOSE_GRACE
 

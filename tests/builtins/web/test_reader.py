@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.machine import is_quick
 
-from finclaw.builtins.web.markup import tokens
-from finclaw.builtins.web.reader import read_html
+from finclaw.builtins.web.reader import read_html, tokens
 
 URL = "https://www.example.com/news/today.html"
 

@@ -1,10 +1,8 @@
-"""Tool definitions of MCP servers: what is pinned of it, and what of it a model gets to see."""
+"""Tool definitions of MCP servers: what is pinned of them, and what a model gets to see."""
 
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -17,7 +15,7 @@ from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.schema_limits import must_be_bounded
 
 _LARGEST: Final = 32_000
-"""Characters of a whole definition. A longer one is a book for the model, and none of ours."""
+"""Characters of a whole definition."""
 _LONGEST: Final = 1_000
 """Characters of a description."""
 _LONGEST_NAME: Final = 200
@@ -26,14 +24,14 @@ _SHOWN_TO_MODELS: Final = ("description", "title")
 
 
 class Definition(Struct, frozen=True):
-    """A tool definition, exactly as the server gave it. Nothing of it is ours."""
+    """A tool definition, exactly as the server gave it."""
 
     name: str
     description: str
     schema: dict[str, Any]
 
     def text(self) -> str:
-        """The one way to write it down. Raises ExtensionError for what is too long or too deep."""
+        """The canonical JSON. Raises ExtensionError for what is too long or too deep."""
         if len(self.name) > _LONGEST_NAME:
             raise ExtensionError(f"its name has {len(self.name):,} characters, and {_LONGEST_NAME} are read at most")
         what = {"name": self.name, "description": self.description, "schema": self.schema}
@@ -65,24 +63,20 @@ class ReadTool(Struct, frozen=True):
 
 def read_tool(server: str, definition: Definition) -> ReadTool:
     text = ""
+    digest = ""
     try:
         text = definition.text()
-        return ReadTool(definition, definition.digest_of(text), text, spec_of(server, definition))
+        digest = definition.digest_of(text)
+        return ReadTool(definition, digest, text, spec_of(server, definition))
     except ExtensionError as error:
         problem = str(error)
     except RecursionError:
         problem = "its schema is nested too deep"
-    return ReadTool(definition, definition.digest_of(text) if text else "", text, problem=problem)
+    return ReadTool(definition, digest, text, problem=problem)
 
 
 def local_name(server: str, tool: str) -> str:
     return f"{server}__{_UNFIT.sub('_', tool[:64])}"[:64]
-
-
-def ambiguous(server: str, definitions: Iterable[Definition]) -> frozenset[str]:
-    """Names here that more than one tool of the server would have: none of them gets it, whoever came first."""
-    counted = Counter(local_name(server, each.name) for each in definitions)
-    return frozenset(name for name, count in counted.items() if count > 1)
 
 
 def spec_of(server: str, definition: Definition) -> ToolSpec:
@@ -90,11 +84,12 @@ def spec_of(server: str, definition: Definition) -> ToolSpec:
     schema = cast("dict[str, Any]", _visible(definition.schema))
     if _is_hiding(schema):
         raise ExtensionError("its schema has invisible characters in a name or a value")
-    said = hide_known_secrets(clean(definition.description)).strip()
-    words = f"{said[:_LONGEST]}…" if len(said) > _LONGEST else said
+    about = hide_known_secrets(clean(definition.description)).strip()
+    if len(about) > _LONGEST:
+        about = f"{about[:_LONGEST]}…"
     spec = ToolSpec(
         local_name(server, definition.name),
-        f"[A tool of the MCP server {server}, described by that server and not by us] {words}".rstrip(),
+        f"[A tool of the MCP server {server}, described by that server and not by us] {about}".rstrip(),
         schema,
     )
     must_be_bounded(schema)
@@ -120,8 +115,12 @@ def _keyword(key: str, value: Any) -> Any:
 
 
 def _schema_object(schema: Any) -> Any:
-    """`true` and `false` are schemas too, and not everybody who reads one expects that."""
-    return {} if schema is True else {"not": {}} if schema is False else schema
+    """Write the schemas `true` and `false` as objects, which is what most readers of a schema expect."""
+    if schema is True:
+        return {}
+    if schema is False:
+        return {"not": {}}
+    return schema
 
 
 def _is_hiding(node: Any) -> bool:

@@ -6,9 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from finclaw.builtins.own_settings import read_settings
-from finclaw.builtins.web.hiding import without_invisible
-from finclaw.builtins.web.reader import Reading, read_html
+from finclaw.builtins.web.reader import Reading, read_html, without_invisible
 from finclaw.builtins.web.search import SEARCH_PROMPT, WebSearchSettings, search_rules, search_tool
 from finclaw.errors import ToolError
 from finclaw.fetch.charset import decode
@@ -99,4 +97,4 @@ name = Web.name
 
 
 def register(api: ExtensionApi) -> None:
-    Web(read_settings(api, WebFetchSettings)).register(api)
+    Web(api.read_settings(WebFetchSettings)).register(api)

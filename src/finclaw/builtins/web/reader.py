@@ -1,11 +1,12 @@
 """The words of a page in the order of reading: headings, paragraphs, lists, tables as rows, links with addresses."""
 
+import html
+import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urljoin
 
-from finclaw.builtins.web.hiding import is_hidden, without_invisible
-from finclaw.builtins.web.markup import Start, tokens
 from finclaw.redaction import hide_and_cut
 
 # fmt: off
@@ -37,6 +38,19 @@ _LONGEST_LINK: Final = 300
 _ENOUGH: Final = 400
 """Characters of a page's main part that make the rest of it unneeded."""
 _MAIN, _BODY, _MARGIN = 0, 1, 2
+
+
+class Start(NamedTuple):
+    name: str
+    attributes: dict[str, str]
+    """Those that a reader needs."""
+
+
+class End(NamedTuple):
+    name: str
+
+
+Token = Start | End | str
 
 
 class Reading(NamedTuple):
@@ -115,7 +129,12 @@ class _Reader:
         lengths = Counter[int]()
         for place, line in self._lines:
             lengths[place] += len(line)
-        last = _MAIN if lengths[_MAIN] >= _ENOUGH else _BODY if lengths[_MAIN] + lengths[_BODY] else _MARGIN
+        if lengths[_MAIN] >= _ENOUGH:
+            last = _MAIN
+        elif lengths[_MAIN] or lengths[_BODY]:
+            last = _BODY
+        else:
+            last = _MARGIN
         text = "\n".join(line for place, line in self._lines if place <= last)
         return Reading(hide_and_cut(_tidy(self._title), 300), without_invisible(text).strip())
 
@@ -170,8 +189,152 @@ class _Reader:
     def _place(self) -> int:
         if any(self._names[name] for name in _FURNITURE):
             return _MARGIN
-        return _MAIN if self._names["main"] or self._names["article"] else _BODY
+        if self._names["main"] or self._names["article"]:
+            return _MAIN
+        return _BODY
 
 
 def _tidy(text: str) -> str:
     return " ".join(text.split())
+
+
+# ── text that people cannot see ─────────────────────────────────────────────────────────────────────────────
+# It must not reach the model, because a page can instruct a model that way.
+
+_COMMENT: Final = re.compile(r"/\*(?:.*?\*/|.*)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?|\\(.)", re.DOTALL)
+_BLANKS: Final = re.compile(r"\s+")
+_HIDING: Final = re.compile(
+    r"""(?:^|;)(?:
+        display:none | (?:content-)?visibility:(?:hidden|collapse) | color:transparent
+      | font-size:(?:0|1px|1pt)(?![.0-9]*[1-9]) | opacity:(?:0|0?\.0\d*)(?![.0-9]*[1-9])
+      | (?:max-)?(?:width|height):0(?![.0-9]*[1-9])
+      | (?:text-indent|left|top|right|bottom|margin-left|margin-top):-[0-9]{3,}
+      | clip:rect\((?:0|1px) | clip-path:(?:inset\((?:50|100)%|circle\(0) | transform:scale\(0(?![.0-9]*[1-9])
+    )""",
+    re.VERBOSE,
+)
+_COLOUR: Final = re.compile(r"(?:^|;)(color|background(?:-color)?):([^;!]{1,64})")
+_LONGEST: Final = 4_000
+"""Characters of a style. Nobody writes a longer one for people."""
+_INVISIBLE: Final = re.compile(
+    r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
+)
+"""Signs without a shape: marks of direction, blanks without width, and letters that only a machine can see."""
+
+
+def is_hidden(name: str, attributes: Mapping[str, str]) -> bool:
+    if "hidden" in attributes or attributes.get("aria-hidden", "").strip().lower() == "true":
+        return True
+    if name == "dialog" and "open" not in attributes:
+        return True
+    return "style" in attributes and is_hiding(attributes["style"])
+
+
+def is_hiding(style: str) -> bool:
+    if len(style) > _LONGEST:
+        return True
+    plain = _BLANKS.sub("", _ESCAPE.sub(_character, _COMMENT.sub("", style.lower())))
+    if _HIDING.search(plain):
+        return True
+    colours = dict(_COLOUR.findall(plain))
+    background = colours.get("background-color") or colours.get("background")
+    return background is not None and background == colours.get("color")
+
+
+def without_invisible(text: str) -> str:
+    return _INVISIBLE.sub("", text)
+
+
+def _character(escape: re.Match[str]) -> str:
+    if escape[2]:
+        return escape[2]
+    code = int(escape[1], 16)
+    return chr(code).lower() if code < 0x11_0000 else ""
+
+
+# ── HTML as a row of tags and texts ─────────────────────────────────────────────────────────────────────────
+# One pass, in linear time. The interpreter's `html.parser` is quadratic on broken pages in many versions
+# (CVE-2025-6069 and later), and pages are untrusted. Markup that never ends, ends with the page, as in a browser.
+
+_NAME: Final = re.compile(r"[a-zA-Z][^\s/>]*+")
+_ATTRIBUTE: Final = re.compile(r"""[\s/]*+(=?[^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s>]*+)))?""")
+_COMMENT_END: Final = re.compile(r"--!?>")
+_LONG_NUMBER: Final = re.compile(r"&#(?:[0-9]{8,}+|[xX][0-9a-fA-F]{7,}+);?")
+"""No character has it, and Python refuses to read some thousand digits."""
+_KEPT: Final = frozenset({"aria-hidden", "hidden", "href", "open", "style"})
+_RAW: Final = {
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+    for name in ("iframe", "noembed", "noframes", "noscript", "script", "style", "textarea", "title", "xmp")
+}
+"""Elements in which nothing is markup but their own end."""
+
+
+def tokens(page: str) -> Iterator[Token]:
+    at = 0
+    while (opening := page.find("<", at)) >= 0:
+        if opening > at:
+            yield unescape(page[at:opening])
+        tag, at = _tag(page, opening)
+        if tag is None:
+            continue
+        yield tag
+        if isinstance(tag, Start) and tag.name in _RAW:
+            ending = _RAW[tag.name].search(page, at)
+            if ending is None:
+                return
+            yield unescape(page[at : ending.start()])
+            at = ending.start()
+    if at < len(page):
+        yield unescape(page[at:])
+
+
+def unescape(text: str) -> str:
+    return html.unescape(_LONG_NUMBER.sub("\ufffd", text)) if "&" in text else text
+
+
+def _tag(page: str, at: int) -> tuple[Token | None, int]:
+    """What begins at this `<`, or None if it is not shown, and where it ends."""
+    if page.startswith(("<!", "<?"), at):
+        return None, _after_comment(page, at)
+    is_end = page.startswith("</", at)
+    name = _NAME.match(page, at + 1 + is_end)
+    if name is None and is_end:
+        return None, _after(page, ">", at)
+    if name is None:
+        return "<", at + 1
+    attributes, after = _attributes(page, name.end())
+    if after < 0:  # the tag never ends, so there is none
+        return None, len(page)
+    if is_end:
+        return End(name[0].lower()), after
+    return Start(name[0].lower(), attributes), after
+
+
+def _after_comment(page: str, at: int) -> int:
+    if not page.startswith("<!--", at):
+        return _after(page, ">", at)
+    if page.startswith((">", "->"), at + 4):
+        return _after(page, ">", at)
+    end = _COMMENT_END.search(page, at + 4)
+    return end.end() if end else len(page)
+
+
+def _after(page: str, sign: str, at: int) -> int:
+    found = page.find(sign, at)
+    return len(page) if found < 0 else found + 1
+
+
+def _attributes(page: str, at: int) -> tuple[dict[str, str], int]:
+    """The attributes of a tag that a reader needs, and where the tag ends: -1 when the page ends first."""
+    attributes: dict[str, str] = {}
+    while True:
+        found = _ATTRIBUTE.match(page, at)
+        assert found is not None, "the pattern matches the empty string, too"
+        at = found.end()
+        name = found[1].lower()
+        if not name:
+            return attributes, at + 1 if at < len(page) else -1
+        if name in _KEPT and name not in attributes:  # the first of a name counts
+            attributes[name] = unescape(found[2] or found[3] or found[4] or "")

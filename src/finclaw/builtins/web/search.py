@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 from msgspec import DecodeError, Meta, Struct, json
 
-from finclaw.builtins.web.hiding import without_invisible
+from finclaw.builtins.web.reader import without_invisible
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.fetch import Fetcher, FetchLimits, FetchReply, FetchRequest, FetchRules
 from finclaw.kernel.port import Clock, Tool, ToolOutput, ToolScope

@@ -8,11 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.builtins.skills.adding import add, record_of, remove
-from finclaw.builtins.skills.folder import CODE_FILE, SKILL_FILE, read_folder
-from finclaw.builtins.skills.front_matter import read_skill
-from finclaw.builtins.skills.record import RECORD
-from finclaw.builtins.skills.skill import BadSkill
+from finclaw.builtins.skills.folder import CODE_FILE, RECORD, SKILL_FILE, read_folder, record_of
+from finclaw.builtins.skills.skill import BadSkill, read_skill
+from finclaw.builtins.skills.skill_directory import add, remove
 from finclaw.cli.arguments import add_json_option, settings_from, start_actions
 from finclaw.cli.formatting import fit_table, plural, print_result, short, yes_or_no
 from finclaw.clock import SystemClock
