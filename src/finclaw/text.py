@@ -41,6 +41,13 @@ def escape_lines(text: str, prefix: str = "") -> str:
     return "\n".join(prefix + escape_controls(line) for line in text.split("\n"))
 
 
+def shorten(text: str, most: int) -> str:
+    """The text, or its beginning and an ellipsis: `most` characters together."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…"
+
+
 LengthUnit = Literal["characters", "utf16", "bytes"]
 """Units in which platforms count a text: characters of Unicode, UTF-16 code units, or bytes of UTF-8."""
 

@@ -48,7 +48,9 @@ class AnswerNotes:
             lines[COMPACTION] = _COMPACTED[inbound.reply_language]
         if not _has_facts(result) and has_unsourced_figures(result.text, ctx.conversation.next_messages):
             lines[UNSOURCED] = True
-        return replace(result, metadata={**result.metadata, **lines}) if lines else result
+        if not lines:
+            return result
+        return replace(result, metadata={**result.metadata, **lines})
 
     async def say(self, ctx: DeliveryContext) -> Outbound:
         outbound = await ctx.next()
@@ -63,14 +65,26 @@ class AnswerNotes:
             text = with_last_line(text, turn.metadata[COMPACTION])
         if _is_cut(turn):
             text = with_last_line(text, _CUT[ctx.inbound.reply_language], begun=ctx.is_sent_in_blocks)
-        is_kept = outbound.text in turn.text or turn.text.strip() in outbound.text  # its beginning may be sent already
-        answer = turn.text if is_kept else outbound.text
-        if UNSOURCED in turn.metadata and not _has_facts(turn) and any(map(str.isdigit, answer)):
-            line = NO_SOURCE[find_language(answer[:200]) or ctx.inbound.reply_language]
-            text = text if line in answer else with_last_line(text, line, begun=ctx.is_sent_in_blocks)
+        if line := _unsourced_line(outbound, turn, ctx.inbound.reply_language):
+            text = with_last_line(text, line, begun=ctx.is_sent_in_blocks)
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
-        return outbound if text is outbound.text else replace(outbound, text=text)
+        if text == outbound.text:
+            return outbound
+        return replace(outbound, text=text)
+
+
+def _unsourced_line(outbound: Outbound, turn: TurnResult, language: Language) -> str:
+    """Return the line that the figures of an answer have no source, or nothing where that is not so or said already."""
+    if UNSOURCED not in turn.metadata or _has_facts(turn):
+        return ""
+    answer = outbound.text
+    if answer in turn.text or turn.text.strip() in answer:  # its beginning may be sent already
+        answer = turn.text
+    line = NO_SOURCE[find_language(answer[:200]) or language]
+    if line in answer or not any(map(str.isdigit, answer)):
+        return ""
+    return line
 
 
 def _has_facts(turn: TurnResult) -> bool:
@@ -96,9 +110,10 @@ class Fallback(NamedTuple):
 
     def describe(self, language: Language) -> str:
         """Without the providers, unless they are all that differs."""
-        chosen, instead = self.chosen.partition("/")[2], self.instead.partition("/")[2]
+        chosen = self.chosen.partition("/")[2]
+        instead = self.instead.partition("/")[2]
         if chosen == instead:
-            chosen, instead = self
+            return _FELL_BACK[language].format(chosen=self.chosen, instead=self.instead)
         return _FELL_BACK[language].format(chosen=chosen, instead=instead)
 
 
@@ -113,7 +128,9 @@ def _new_fallback(ctx: TurnContext) -> Fallback | None:
             fallback = _fallback_of(message)
             if fallback is None:
                 return None  # as of most answers
-    return None if fallback is None or _was_said(fallback, _answers(backwards)) else fallback
+    if fallback is None or _was_said(fallback, _answers(backwards)):
+        return None
+    return fallback
 
 
 def _was_said(fallback: Fallback, before: Iterable[Message]) -> bool:
@@ -129,8 +146,11 @@ def _answers(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _fallback_of(answer: Message) -> Fallback | None:
-    chosen, instead = answer.metadata.get("instead_of"), answer.metadata.get("model")
-    return Fallback(str(chosen), str(instead)) if chosen and instead else None
+    chosen = answer.metadata.get("instead_of")
+    instead = answer.metadata.get("model")
+    if not chosen or not instead:
+        return None
+    return Fallback(str(chosen), str(instead))
 
 
 # ── it was cut off at its limit ─────────────────────────────────────────────────────────────────────────────
@@ -230,5 +250,8 @@ def _describe_files(inbound: Inbound, language: Language) -> Iterator[str]:
 def _name_file(attachment: Attachment, language: Language) -> str:
     """As it was sent, without what would be read as markup or as more than a name."""
     name = re.sub(r"[^\w.() -]", "_", re.split(r"[/\\]", attachment.name)[-1])
-    short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 10]}…{name[-9:]}"
-    return f"`{short}`" if short.strip("_. ") else _NAMELESS[language][attachment.kind]
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 10]}…{name[-9:]}"
+    if not name.strip("_. "):
+        return _NAMELESS[language][attachment.kind]
+    return f"`{name}`"

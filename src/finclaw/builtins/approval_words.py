@@ -14,7 +14,7 @@ from finclaw.approvals.display import (
 )
 from finclaw.kernel.approval import Approval, RefusalReason, Standing
 from finclaw.redaction.redact import redact_for_display
-from finclaw.text import Language
+from finclaw.text import Language, shorten
 from finclaw.transcript.approval_ids import SHORTEST_TYPED, short_id
 
 Why = RefusalReason | Literal["which", "words"]
@@ -80,8 +80,10 @@ def refusal_text(why: Why, language: Language, prefix: str = "/") -> str:
 
 def answer(decided: Approval, language: Language) -> str:
     """What was decided, with all of the action: whoever decided by a false card sees it here."""
-    told = _ANSWERS[language][decided.state].format(action="\n".join(action_lines(decided)), id=short_id(decided.id))
-    return f"{told}\n{_REASON[language].format(reason=decided.reason)}" if decided.reason else told
+    text = _ANSWERS[language][decided.state].format(action="\n".join(action_lines(decided)), id=short_id(decided.id))
+    if decided.reason:
+        text += f"\n{_REASON[language].format(reason=decided.reason)}"
+    return text
 
 
 def is_yes(reply: str) -> bool:
@@ -103,7 +105,6 @@ def waiting_text(waiting: Sequence[Approval], language: Language) -> str:
 RevokeWhy = RefusalReason | Literal["words"]
 GrantLine = Literal["nothing", "here", "everywhere", "line", "more", "how", "revoked"]
 
-_GRANTS_SHOWN: Final = 20
 _LONGEST_ARGUMENTS: Final = 200
 """Characters of arguments in a list; the card, which shows them whole, is a `/approvals` away for an operator."""
 
@@ -143,8 +144,10 @@ _GRANTS: Final[dict[Language, dict[GrantLine, str]]] = {
 
 
 def not_revoked(why: RevokeWhy, language: Language, prefix: str) -> str:
-    own = _NOT_REVOKED[language].get(why)
-    return refusal_text(why, language, prefix) if own is None else own.format(prefix=prefix)
+    texts = _NOT_REVOKED[language]
+    if why not in texts:
+        return refusal_text(why, language, prefix)
+    return texts[why].format(prefix=prefix)
 
 
 def taken_back(grant: Standing, language: Language) -> str:
@@ -155,10 +158,11 @@ def grants_text(grants: Sequence[Standing], language: Language, prefix: str) -> 
     words = _GRANTS[language]
     if not grants:
         return words["nothing"]
-    shown = [_grant_text(grant, words) for grant in grants[:_GRANTS_SHOWN]]
-    if (more := len(grants) - _GRANTS_SHOWN) > 0:
-        shown.append(words["more"].format(number=more))
-    return "\n".join([*shown, words["how"].format(prefix=prefix)])
+    lines = [_grant_text(grant, words) for grant in grants[:_SHOWN]]
+    if len(grants) > _SHOWN:
+        lines.append(words["more"].format(number=len(grants) - _SHOWN))
+    lines.append(words["how"].format(prefix=prefix))
+    return "\n".join(lines)
 
 
 def _grant_text(grant: Standing, words: dict[GrantLine, str]) -> str:
@@ -166,9 +170,9 @@ def _grant_text(grant: Standing, words: dict[GrantLine, str]) -> str:
     return words["line"].format(
         id=short_id(grant.id),
         tool=_escape(grant.tool),
-        arguments=arguments if len(arguments) <= _LONGEST_ARGUMENTS else f"{arguments[:_LONGEST_ARGUMENTS]}…",
+        arguments=shorten(arguments, _LONGEST_ARGUMENTS + 1),
         who=_escape(grant.requester),
-        where=words["everywhere" if grant.session is None else "here"],
+        where=words["here" if grant.session else "everywhere"],
         until=day_of(grant.expires_at),
         by=_escape(grant.granted_by),
     )

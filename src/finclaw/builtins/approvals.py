@@ -63,8 +63,8 @@ class ApprovalCommands:
         if not args:
             return await self._which(scope)
         typed, *rest = args
-        wanted = rest[0].lower() if len(rest) == 1 else "once"
-        if len(rest) > 1 or wanted not in get_args(ApprovalScope):
+        wanted = " ".join(rest).lower() or "once"
+        if wanted not in get_args(ApprovalScope):
             return CommandReply(refusal_text("words", scope.language, self._prefix), ephemeral=True)
         return await self._decide(typed, "granted", scope, cast("ApprovalScope", wanted))
 
@@ -85,12 +85,12 @@ class ApprovalCommands:
             return CommandReply(refusal_text(decided.why, language, self._prefix), ephemeral=True)
         if verdict == "granted" or scope.session != decided.session:
             return CommandReply(answer(decided, language), ephemeral=True)
-        # Where it was asked, this answer alone tells of the denial, also to the others there.
-        is_shared = scope.inbound.chat_type != "direct"
-        return CommandReply(answer(decided, decided.language if is_shared else language))
+        if scope.inbound.chat_type != "direct":  # this answer alone tells the others there of the denial
+            language = decided.language
+        return CommandReply(answer(decided, language))
 
     async def _which(self, scope: CommandScope) -> CommandReply:
-        """Never the only one that waits: between reading and typing it may have become another."""
+        """Ask for an id, even if only one waits: between reading and typing it may have become another."""
         waiting = await self._approvals().open_to(scope.inbound)
         which = refusal_text("which", scope.language, self._prefix)
         return CommandReply(f"{which}\n{waiting_text(waiting, scope.language)}", ephemeral=True)
@@ -101,14 +101,11 @@ class ApprovalCommands:
 
     async def _grants(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         if not args:
-            return await self._list_grants(scope)
+            found = await self._approvals().grants.open_to(scope.inbound)
+            return CommandReply(grants_text(found, scope.language, self._prefix), ephemeral=True)
         if len(args) != 2 or args[0].lower() not in _REVOKE:
             return CommandReply(not_revoked("words", scope.language, self._prefix), ephemeral=True)
         revoked = await self._approvals().grants.revoke(args[1], scope.inbound)
         if isinstance(revoked, Refusal):
             return CommandReply(not_revoked(revoked.why, scope.language, self._prefix), ephemeral=True)
         return CommandReply(taken_back(revoked, scope.language), ephemeral=True)
-
-    async def _list_grants(self, scope: CommandScope) -> CommandReply:
-        found = await self._approvals().grants.open_to(scope.inbound)
-        return CommandReply(grants_text(found, scope.language, self._prefix), ephemeral=True)

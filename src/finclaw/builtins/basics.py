@@ -102,48 +102,53 @@ class Basics:
         return CommandReply(help_text(self._prefix, self._commands(), self._mentioned(), args, scope), ephemeral=True)
 
     async def _whoami(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        sender, korean = scope.sender, scope.language == "ko"
-        roles = ", ".join(sender.roles) or ("없음" if korean else "none")
+        sender = scope.sender
         known_as = identity(scope.inbound.channel, scope.inbound.account, sender.id)
-        label = "역할" if korean else "roles"
+        label, none = _ROLES[scope.language]
+        roles = ", ".join(sender.roles) or none
         return CommandReply(f"{sender.name or sender.id} ({known_as}), {label}: {roles}", ephemeral=True)
 
     async def _stop_all(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        """The person's own turn and what they have waiting; with an id that message alone. The owner may stop
-        anybody's.
-        """
+        """Stop the person's turn and what they have waiting, or one message by its id. The owner stops anybody's."""
         accepted = scope.accepted
-        may_stop_others = "owner" in scope.sender.roles
+        asked_by = sender_of(scope.inbound)
         report = await self._stop(
             StopRequest(
                 session=scope.session,
                 reason="stopped by the person",
-                sender=None if may_stop_others else sender_of(scope.inbound),
-                asked_by=sender_of(scope.inbound),
-                before=None if accepted is None else accepted.ticket,
-                only=args[0] if args else None,
+                sender=None if "owner" in scope.sender.roles else asked_by,
+                asked_by=asked_by,
+                before=accepted and accepted.ticket,
+                only=next(iter(args), None),
                 language=scope.language,
             )
         )
-        # One that a crash has cut off has stopped what it could then; nobody knows any more what that was.
-        was_cut_off = accepted is not None and accepted.left and report.is_empty
-        lines = [describe_stop(report, scope.language, known=was_cut_off)]
+        # A command that a crash interrupted has stopped what it could; the report of that is lost.
+        was_interrupted = accepted is not None and accepted.left and report.is_empty
+        text = describe_stop(report, scope.language, known=was_interrupted)
         if report.approvals:
-            lines.append(describe_open_approvals(report.approvals, self._prefix, scope.language))
-        return CommandReply("\n".join(lines))
+            waiting = _STOPPED[scope.language]["approval"].format(ids=", ".join(report.approvals), prefix=self._prefix)
+            text = f"{text}\n{waiting}"
+        return CommandReply(text)
 
     async def _forget(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        """While it is busy: stop, then start anew. What was written behind it belongs to the new conversation."""
-        ticket = None if scope.accepted is None else scope.accepted.ticket
-        reason = "the conversation was reset"
-        request = StopRequest(session=scope.session, reason=reason, before=ticket, language=scope.language)
-        report = await self._stop(request)
+        """Stop what runs, then begin again. Messages that came after the command belong to the new conversation."""
+        report = await self._stop(
+            StopRequest(
+                session=scope.session,
+                reason="the conversation was reset",
+                before=scope.accepted and scope.accepted.ticket,
+                language=scope.language,
+            )
+        )
         await self._reset(scope.session)
-        stopped = "" if report.is_empty else f"{describe_stop(report, scope.language)}\n"
-        return CommandReply(stopped + _what_a_reset_keeps(scope.session, self._retention_days))
+        text = _describe_reset(scope.session, self._retention_days)
+        if not report.is_empty:
+            text = f"{describe_stop(report, scope.language)}\n{text}"
+        return CommandReply(text)
 
 
-def _what_a_reset_keeps(session: str, days: int) -> str:
+def _describe_reset(session: str, days: int) -> str:
     erase = f"finclaw sessions delete {session}"
     return (
         "The conversation starts anew. / 대화를 새로 시작합니다.\n"
@@ -154,24 +159,16 @@ def _what_a_reset_keeps(session: str, days: int) -> str:
     )
 
 
+_ROLES: Final[dict[Language, tuple[str, str]]] = {"en": ("roles", "none"), "ko": ("역할", "없음")}
+# These count as whole messages only: nobody who asks about a stop order stops anything.
 STOP_WORDS: Final = (
     *("stop", "stop it", "stop that", "stop now", "stop please", "please stop", "stop stop", "stop stop stop"),
     *("stop answering", "stop talking", "stop writing", "cancel", "cancel it", "cancel that", "cancel please"),
     *("please cancel", "abort", "halt", "never mind", "nevermind", "forget it", "thats enough", "enough"),
     *("중지", "중지해", "중지해줘", "중지해 줘", "중지해주세요", "중지해 주세요"),
     *("중단", "중단해", "중단해줘", "중단해 줘", "중단해주세요", "중단해 주세요"),
-    *(
-        "그만",
-        "그만해",
-        "그만해줘",
-        "그만해 줘",
-        "그만해주세요",
-        "그만해 주세요",
-        "그만하세요",
-        "그만 그만",
-        "이제 그만",
-        "됐어 그만",
-    ),
+    *("그만", "그만해", "그만해줘", "그만해 줘", "그만해주세요", "그만해 주세요", "그만하세요", "그만 그만"),
+    *("이제 그만", "됐어 그만"),
     *("멈춰", "멈춰줘", "멈춰 줘", "멈춰주세요", "멈춰 주세요", "멈추세요", "정지", "스톱", "스탑"),
     *("취소", "취소해", "취소해줘", "취소해 줘", "취소해주세요", "취소해 주세요"),
     *("стоп", "стій", "стійте", "зупинись", "зупиніться", "зупини", "зупиніть", "припини", "припиніть", "досить"),
@@ -183,7 +180,7 @@ RESET_WORDS: Final = (
     *("почнімо спочатку", "почати спочатку", "нова розмова", "новий чат"),
 )
 
-_TEXTS: Final[dict[Language, dict[str, str]]] = {
+_STOPPED: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "nothing": "There is nothing to stop here.",
         "stopped": "Stopped.",
@@ -208,31 +205,24 @@ _TEXTS: Final[dict[Language, dict[str, str]]] = {
 
 def describe_stop(report: StopReport, language: Language, *, known: bool = False) -> str:
     """What a stop has done, in a few sentences. `known`: something was stopped, and the report of it is lost."""
-    texts = _TEXTS[language]
-    lines: list[str] = []
+    texts = _STOPPED[language]
+    sentences: list[str] = []
     if report.stopped or known:
-        lines.append(texts["stopped"])
+        sentences.append(texts["stopped"])
     elif report.withdrawn:
-        lines.append(texts["withdrawn"])
+        sentences.append(texts["withdrawn"])
     if report.dropped:
-        lines.append(_count(texts["dropped" if lines else "only_dropped"], len(report.dropped), was=True))
-    if not lines:
-        lines.append(texts["nothing"])
+        text = texts["dropped" if sentences else "only_dropped"]
+        count = len(report.dropped)
+        sentences.append(text.format(count=count, message="message was" if count == 1 else "messages were"))
+    if not sentences:
+        sentences.append(texts["nothing"])
     if report.kept:
-        lines.append(_count(texts["kept"], report.kept, was=False))
+        message = "message is" if report.kept == 1 else "messages are"
+        sentences.append(texts["kept"].format(count=report.kept, message=message))
     if report.warning:
-        lines.append(report.warning)
-    return " ".join(lines)
-
-
-def describe_open_approvals(ids: Sequence[str], prefix: str, language: Language) -> str:
-    """One line about what waits for a person all the same."""
-    return _TEXTS[language]["approval"].format(ids=", ".join(ids), prefix=prefix)
-
-
-def _count(text: str, count: int, *, was: bool) -> str:
-    verb = ("was" if count == 1 else "were") if was else ("is" if count == 1 else "are")
-    return text.format(count=count, message=f"{'message' if count == 1 else 'messages'} {verb}")
+        sentences.append(report.warning)
+    return " ".join(sentences)
 
 
 _CATEGORIES: Final[dict[Language, dict[str, str]]] = {
@@ -269,7 +259,8 @@ def help_text(
     scope: CommandScope,
 ) -> str:
     """What `/help` answers. Nobody is told of what they may not use."""
-    language, roles = scope.language, set(scope.sender.roles)
+    language = scope.language
+    roles = set(scope.sender.roles)
     own = [each for each in commands if not each.roles or roles.intersection(each.roles)]
     layers = {name: it for name, it in layer_commands.items() if not it.roles or roles.intersection(it.roles)}
     if not args:
@@ -280,7 +271,11 @@ def help_text(
         return "\n".join(_explain(found, language))
     if wanted in layers:
         return f"{prefix}{wanted}\n{describe_in(language, layers[wanted].about)}"
-    return _find_none(prefix, wanted, [name for each in own for name in names_of(each)], language)
+    shown = f"{prefix}{wanted[:50]}"
+    near = difflib.get_close_matches(wanted, [name for each in own for name in names_of(each)], n=1, cutoff=0.7)
+    if near:
+        return _HELP[language]["similar"].format(shown, f"{prefix}{near[0]}")
+    return _HELP[language]["none"].format(shown)
 
 
 def _list_commands(
@@ -319,9 +314,3 @@ def _explain(command: Command, language: Language) -> Iterator[str]:
         yield words["aliases"].format(", ".join(also))
     if command.roles:
         yield words["roles"].format(", ".join(command.roles))
-
-
-def _find_none(prefix: str, wanted: str, known: Sequence[str], language: Language) -> str:
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
-    shown = f"{prefix}{wanted[:50]}"
-    return _HELP[language]["similar" if near else "none"].format(shown, f"{prefix}{near[0]}" if near else "")

@@ -20,6 +20,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.person import reader_zone
 from finclaw.kernel.scope import TurnContext, TurnResult
 from finclaw.taint.sources import context_sources
+from finclaw.text import shorten
 
 KEY: Final = "context-message"
 _HEADING: Final = "[About this message, from the gateway; the person did not write this]"
@@ -51,11 +52,9 @@ class ContextMessage:
 
     def _select_fields(self, context: Context) -> dict[str, Any]:
         wanted = self._settings.fields
-        return {
-            field: context.provided[field]
-            for field in sorted(context.provided)
-            if (field in wanted if wanted is not None else field not in MARKET_FIELDS)
-        }
+        if wanted is None:
+            wanted = context.provided.keys() - MARKET_FIELDS
+        return {field: value for field, value in sorted(context.provided.items()) if field in wanted}
 
     def _lines(self, context: Context, told: Mapping[str, Any]) -> Iterator[str]:
         yield f"time: {self._format_time(context.accepted_at)}"
@@ -76,7 +75,7 @@ def _quote_json(value: Any) -> str:
         written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
     except (TypeError, ValueError, RecursionError):  # half a character, a key that is a list, a list in itself
         written = '"?"'
-    return written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
+    return shorten(written, _LONGEST + 1)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -5,17 +5,16 @@ again and gets the answer it had. So the work is done once, and its result is us
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from finclaw.errors import ToolError
 from finclaw.gateway import Gateway
 from finclaw.kernel.envelope import Inbound, Limits
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.port import Tool, ToolOutput, ToolScope
+from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.kernel.record import InboundRecord
 from finclaw.taint.sources import limit_sources
 from finclaw.tools.define import tool
@@ -60,7 +59,7 @@ class Delegation:
 
     async def _delegate(self, args: Task, scope: ToolScope) -> ToolOutput:
         gateway = self._gateway()
-        met = () if scope.sources is None else scope.sources()
+        met = scope.sources() if scope.sources else ()
         accepted = await gateway.accept(
             Inbound(
                 channel=CHANNEL,
@@ -84,36 +83,34 @@ class Delegation:
         except asyncio.CancelledError:  # nobody will read its answer
             gateway.stop_message(accepted.id, "the turn that delegated it was stopped")
             raise
-        return replace(_answer(record), origin=_origin(record, met))
+        return _read_answer(record, met)
 
     def _may_use(self, args: Task, scope: ToolScope) -> tuple[str, ...]:
         """Never more than the one who delegates, never what needs a person, and no further delegation."""
-        mine = {each.spec.name for each in self._harmless() if each.spec.name in scope.offered}
-        wanted = mine if args.tools is None else set(args.tools)
+        mine = {
+            each.spec.name
+            for each in self._tools.list()
+            if each.spec.name in scope.offered and not (each.transactional or each.changes or each.spec.name == NAME)
+        }
+        if args.tools is None:
+            return tuple(sorted(mine))
+        wanted = set(args.tools)
         if refused := wanted - mine:
             known = ", ".join(sorted(mine)) or "none"
             raise ToolError(f"{', '.join(sorted(refused))} cannot be delegated; what can be: {known}")
         return tuple(sorted(wanted))
 
-    def _harmless(self) -> Iterable[Tool]:
-        return (
-            each for each in self._tools.list() if not (each.transactional or each.changes or each.spec.name == NAME)
-        )
 
-
-def _origin(record: InboundRecord | None, known: Sequence[str]) -> str:
-    """Whose words its answer may be. What the helper itself has read comes first: the rest is known already."""
-    read = () if record is None or record.outcome is None else record.outcome.sources
-    ordered = sorted(read, key=lambda source: source in known)
-    return f"a helper that read {', '.join(ordered)}" if ordered else ""
-
-
-def _answer(record: InboundRecord | None) -> ToolOutput:
-    outcome = None if record is None else record.outcome
+def _read_answer(record: InboundRecord | None, known: Sequence[str]) -> ToolOutput:
+    """The helper's answer. Its origin is what the helper itself has read, before what the delegating turn had read."""
+    outcome = record and record.outcome
     if outcome is None:
         raise ToolError("the helper did not get to an end; do the task yourself or say that it could not be done")
     if outcome.kind != "answered" or not outcome.reply:
-        # An error has no origin, so it must not repeat words that the helper may have from a stranger.
+        # An error has no origin, so it must not repeat words that the helper may have from untrusted text.
         why = "" if outcome.sources else f" ({outcome.reason or 'without words'})"
         raise ToolError(f"the helper ended {outcome.kind}{why} and found out nothing")
-    return ToolOutput(outcome.reply, outcome.facts)
+    origin = ""
+    if outcome.sources:
+        origin = f"a helper that read {', '.join(sorted(outcome.sources, key=lambda source: source in known))}"
+    return ToolOutput(outcome.reply, outcome.facts, origin=origin)

@@ -68,27 +68,36 @@ class Disclaimers:
         content = _classify(ctx, outbound)
         if content == "neither":
             return outbound
-        said = f"{outbound.text}\n{ctx.turn.text}" if ctx.turn else outbound.text
+        answer = outbound.text
+        if ctx.turn:
+            answer = f"{answer}\n{ctx.turn.text}"
         texts = LINES[self._level_of(ctx.inbound)].get(content)
-        if texts is None or any(line in said for line in _ALL_LINES):  # a model may repeat what it has read before
+        if texts is None or any(line in answer for line in _ALL_LINES):  # a model may repeat what it has read before
             return outbound
-        words = said if any(map(str.isalpha, said)) else ctx.inbound.text  # an answer may be figures only
-        text = with_last_line(outbound.text, texts[language_of(words)], begun=ctx.is_sent_in_blocks)
-        return outbound if text == outbound.text else replace(outbound, text=text)
+        if not any(map(str.isalpha, answer)):  # figures only
+            answer = ctx.inbound.text
+        text = with_last_line(outbound.text, texts[language_of(answer)], begun=ctx.is_sent_in_blocks)
+        if text == outbound.text:
+            return outbound
+        return replace(outbound, text=text)
 
 
 # ── what an answer holds ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _classify(ctx: DeliveryContext, outbound: Outbound) -> ContentClass:
-    """An opinion outweighs a figure. What the model wants a disclaimer for counts as an opinion."""
+    """An opinion outweighs a figure. What the model asks a disclaimer for counts as an opinion."""
     turn = ctx.turn
-    if (turn is not None and TOKEN in turn.tokens) or states_opinion(outbound.text):
+    if states_opinion(outbound.text):
         return "opinion"
-    if turn is not None and turn.text not in outbound.text and states_opinion(turn.text):
-        return "opinion"
-    has_figure = _has_market_figure(outbound.facts) or (turn is not None and _has_market_figure(turn.facts))
-    return "figure" if has_figure else "neither"
+    if turn is not None:
+        if TOKEN in turn.tokens or (turn.text not in outbound.text and states_opinion(turn.text)):
+            return "opinion"
+        if _has_market_figure(turn.facts):
+            return "figure"
+    if _has_market_figure(outbound.facts):
+        return "figure"
+    return "neither"
 
 
 _NO_MARKET: Final = frozenset({"calculator", "clock", "user"})

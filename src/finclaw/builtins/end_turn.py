@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from finclaw.kernel.extension import ExtensionApi
-from finclaw.kernel.message import Text, ToolCall
+from finclaw.kernel.message import Text
 from finclaw.kernel.scope import StepContext, StepResult
 from finclaw.tools.define import tool
 
@@ -25,7 +25,9 @@ def end_turn(
     reason: Annotated[str, Meta(description="Why, in a few words. Only the operator reads it.", max_length=500)] = "",
 ) -> str:
     """Ends this turn at once. For a message that needs no answer, such as thanks or one that is not meant for you."""
-    return _ANSWERED if reply else _SILENT
+    if reply:
+        return _ANSWERED
+    return _SILENT
 
 
 class EndTurn:
@@ -39,23 +41,14 @@ class EndTurn:
     async def end(self, ctx: StepContext) -> StepResult:
         """A step without calls is a turn's last, so this one gets a message without them. The log keeps them."""
         step = await ctx.next()
-        wish = next((call for call in step.tool_calls if call.name == NAME), None)
-        last_words = "" if wish is None else _last_words(step, wish)
-        if not last_words.strip():
+        wish = next((call.id for call in step.tool_calls if call.name == NAME), None)
+        # The result decides, because the call as the model wrote it may have been refused.
+        result = next((each.content for each in step.tool_results if each.call_id == wish), "")
+        text = ""
+        if result.startswith(_SILENT):
+            text = _SILENCE
+        elif result.startswith(_ANSWERED):
+            text = step.message.text
+        if not text.strip():
             return step
-        return replace(step, message=replace(step.message, blocks=(Text(last_words),)))
-
-
-def _last_words(step: StepResult, wish: ToolCall) -> str:
-    """Told by what the tool has said, for the call as the model wrote it may have been refused."""
-    said = next((result.content for result in step.tool_results if result.call_id == wish.id), "")
-    if said.startswith(_SILENT):
-        return _SILENCE
-    return step.message.text if said.startswith(_ANSWERED) else ""
-
-
-name = EndTurn.name
-
-
-def register(api: ExtensionApi) -> None:
-    EndTurn().register(api)
+        return replace(step, message=replace(step.message, blocks=(Text(text),)))

@@ -7,6 +7,7 @@ and calls, a call that was announced and never came, and a call written as text 
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -56,9 +57,10 @@ class MessageIntegrity:
 
     def _judge(self, ctx: StepContext, result: StepResult) -> StepResult:
         why = _fault(result)
-        if not why or _tries(ctx.conversation) >= self._settings.tries:
-            if why:
-                self._logger.warning("the model's answer was let through although %s", why)
+        if not why:
+            return result
+        if _tries(ctx.conversation) >= self._settings.tries:
+            self._logger.warning("the model's answer was let through although %s", why)
             return result
         ctx.emit_message_event(Remove(result.message.id))
         return replace(result, again=f"{_UNUSABLE} {why}. Please answer.")
@@ -69,7 +71,7 @@ class MessageIntegrity:
 
 def made_whole(messages: Sequence[Message]) -> tuple[tuple[Message, ...], list[str]]:
     """The messages as an API takes them, and what had to be done. Names, ids and thinking are the provider's matter."""
-    worded = [_words_only(each) if each.passing else each for each in messages]
+    worded = [_without_calls(each) for each in messages]
     mended = mend(worded)
     findings = [f"{each.kind}: {each.text}" for each in mended.findings]
     if worded != list(messages):
@@ -90,9 +92,9 @@ def changes(old: Sequence[Message], new: Sequence[Message]) -> Iterable[MessageE
         yield Truncate(0)
         yield from (Append(each) for each in new if not each.passing)
         return
-    same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
-    same = min(len(old), len(new)) if same is None else same
-    old, new = old[same:], new[same:]
+    same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))))
+    old = old[same:]
+    new = new[same:]
     kept = {each.id: each for each in new}
     stays = [each for each in old if each.id in kept and kept[each.id].role == each.role]
     if [each.id for each in stays] != [each.id for each in new[: len(stays)]]:
@@ -103,10 +105,11 @@ def changes(old: Sequence[Message], new: Sequence[Message]) -> Iterable[MessageE
     yield from (Append(each) for each in new[len(stays) :])
 
 
-def _words_only(message: Message) -> Message:
-    """The fold would leave a passing call out, and its result behind."""
-    blocks = tuple(block for block in message.blocks if isinstance(block, Text))
-    return message if len(blocks) == len(message.blocks) else replace(message, blocks=blocks)
+def _without_calls(message: Message) -> Message:
+    """The fold would remove a passing call, but not its result."""
+    if not message.passing:
+        return message
+    return replace(message, blocks=tuple(block for block in message.blocks if isinstance(block, Text)))
 
 
 def _has_content(message: Message) -> bool:

@@ -56,7 +56,7 @@ def window_start(messages: Sequence[Message], keep: int, input_id: str) -> int:
     whole = _whole_from(messages)
     places = [place for place in range(current + 1) if messages[place].role == "user" and whole[place]]
     wanted = len(messages) - keep
-    return next((place for place in places if place >= wanted), places[-1] if places else 0)
+    return next((place for place in places if place >= wanted), max(places, default=0))
 
 
 def _whole_from(messages: Sequence[Message]) -> list[bool]:

@@ -78,18 +78,14 @@ class Now:
 def now_tool(clock: Clock, usual_zone: str = "UTC") -> Tool:
     @tool(NAME, _DESCRIPTION, group="finance")  # a group that needs no approval: it only looks at a clock
     async def now(args: Zone, scope: ToolScope) -> ToolOutput:
-        name, zone = find_zone(args.timezone or _readers_zone() or usual_zone)
+        own = reader_zone()
+        name, zone = find_zone(args.timezone or (own and own.key) or usual_zone)
         moment = clock.now().astimezone(UTC).replace(microsecond=0)
         seconds = Decimal(int(moment.timestamp()))
         fact = Fact(subject=name, field="now", value=seconds, unit="unix", as_of=moment, source="clock")
         return ToolOutput(_format_moment(moment, name, moment.astimezone(zone)), (fact,))
 
     return now
-
-
-def _readers_zone() -> str:
-    zone = reader_zone()
-    return "" if zone is None else zone.key
 
 
 def find_zone(asked: str) -> tuple[str, tzinfo]:
@@ -125,16 +121,19 @@ def _by_name() -> dict[str, str]:
 
 
 def _fixed_offset(asked: str, offset: re.Match[str]) -> tuple[str, tzinfo]:
-    sign, hours, minutes = offset[1], int(offset[2]), int(offset[3] or 0)
+    sign = offset[1]
+    hours = int(offset[2])
+    minutes = int(offset[3] or 0)
     if hours > 14 or minutes > 59:
         raise UnknownZone(f"no place is {asked} away; zones lie between UTC-12 and UTC+14")
-    distance = timedelta(hours=hours, minutes=minutes)
-    return f"UTC{sign}{hours:02}:{minutes:02}", timezone(distance if sign == "+" else -distance)
+    distance = timedelta(minutes=int(f"{sign}{60 * hours + minutes}"))
+    return f"UTC{sign}{hours:02}:{minutes:02}", timezone(distance)
 
 
 def _format_moment(moment: datetime, name: str, local: datetime) -> str:
     clock = f"{local:%H:%M:%S}"
-    day, day_ko = _DAYS[local.weekday()], _DAYS_KO[local.weekday()]
+    day = _DAYS[local.weekday()]
+    day_ko = _DAYS_KO[local.weekday()]
     return "\n".join(
         [
             f"utc: {moment.isoformat()}",

@@ -44,7 +44,9 @@ def pairs(run: str) -> Iterator[str]:
 
 
 def singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
 
 
 def rank(query: str, texts: Sequence[Mapping[str, float]]) -> list[int]:
@@ -54,7 +56,7 @@ def rank(query: str, texts: Sequence[Mapping[str, float]]) -> list[int]:
     """
     asked = Counter(words(query))
     sizes = [sum(text.values()) for text in texts]
-    usual = (sum(sizes) / len(sizes) if sizes else 0) or 1
+    usual = sum(sizes) / max(len(sizes), 1) or 1
     worth = {word: rarity(sum(word in text for text in texts), len(texts)) for word in asked}
     scores = [
         sum(times * worth[word] * weigh(text.get(word, 0), size / usual) for word, times in asked.items())

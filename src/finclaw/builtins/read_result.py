@@ -54,8 +54,10 @@ def _part(kept: CutResult, start: int) -> str:
     start, end = _whole_words(kept.text, start)
     if start >= end:
         raise ToolError(f"that result ends at character {len(kept.text)}; begin before it")
-    more = f"; read on with start={end}" if end < len(kept.text) else ""
-    return f"[{kept.tool}: characters {start} to {end} of {len(kept.text)}{more}]\n{kept.text[start:end]}"
+    heading = f"{kept.tool}: characters {start} to {end} of {len(kept.text)}"
+    if end < len(kept.text):
+        heading += f"; read on with start={end}"
+    return f"[{heading}]\n{kept.text[start:end]}"
 
 
 def _whole_words(text: str, start: int) -> tuple[int, int]:
@@ -65,9 +67,12 @@ def _whole_words(text: str, start: int) -> tuple[int, int]:
     """
     if 0 < start < len(text) and not DELIMITER.match(text, start - 1):
         following = DELIMITER.search(text, start, start + LONGEST)
-        start = following.start() if following else start if start + LONGEST < len(text) else len(text)
+        if following is not None:
+            start = following.start()
+        elif start + LONGEST >= len(text):
+            start = len(text)
     end = min(start + PART, len(text))
     if end == len(text) or DELIMITER.match(text, end):
         return start, end
     delimiters = [found.start() for found in DELIMITER.finditer(text, max(start + 1, end - LONGEST), end)]
-    return start, delimiters[-1] if delimiters else end
+    return start, max(delimiters, default=end)

@@ -50,8 +50,8 @@ class RequiredTools:
 
     def __init__(self, settings: RequiredSettings) -> None:
         self._settings = settings
-        always = [ToolRequirement(settings.tools)] if settings.tools else []
-        self._rules = [(_compile(rule.when), rule) for rule in (*always, *settings.rules)]
+        rules = [ToolRequirement(settings.tools), *settings.rules]
+        self._rules = [(_compile(rule.when), rule) for rule in rules if rule.tools]
         self._names = {tool for _, rule in self._rules for tool in rule.tools}
 
     def register(self, api: ExtensionApi) -> None:
@@ -96,8 +96,10 @@ class RequiredTools:
 
 def _missing_of_rule(rule: ToolRequirement, offered: set[str], ran: set[str]) -> str:
     possible = [tool for tool in rule.tools if tool in offered]
+    if rule.any and ran.intersection(rule.tools):
+        return ""
     if rule.any:
-        return "" if ran.intersection(rule.tools) else " or ".join(possible)
+        return " or ".join(possible)
     return ", ".join(tool for tool in possible if tool not in ran)
 
 

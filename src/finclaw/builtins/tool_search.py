@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, cast
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
 from finclaw.builtins.ranking import rank, words
 from finclaw.errors import SessionError, ToolError
@@ -18,6 +18,7 @@ from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.extension import ExtensionApi, StateApi
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult
+from finclaw.text import shorten
 from finclaw.tools.define import tool
 
 NAME: Final = "tools__search"
@@ -59,7 +60,8 @@ class ToolSearch:
         others = tuple(spec for spec in ctx.tool_catalog if spec.name != NAME)
         if len(others) == len(ctx.tool_catalog):  # this turn may not search: what is hidden would be lost
             return await ctx.next()
-        session, turn = ctx.ids["session"], ctx.ids["turn_id"]
+        session = ctx.ids["session"]
+        turn = ctx.ids["turn_id"]
         visible = self._visible(ctx, others, await self._selection.of(session))
         if visible == others:
             ctx.tool_catalog = others
@@ -116,6 +118,10 @@ class ToolSearch:
         return search
 
 
+class _Selected(Struct):
+    selected: list[str]
+
+
 class Selection:
     """The tools a session has found, the longest unused first. Kept on disk."""
 
@@ -124,9 +130,10 @@ class Selection:
         self._keep = keep
 
     async def of(self, session: str) -> list[str]:
-        kept = await self._state.get(session)
-        names: Any = cast("dict[str, Any]", kept).get("selected") if isinstance(kept, dict) else None
-        return [each for each in cast("list[Any]", names) if isinstance(each, str)] if isinstance(names, list) else []
+        try:
+            return convert(await self._state.get(session), _Selected).selected
+        except ValidationError:  # nothing yet, or not what was written here
+            return []
 
     async def add(self, session: str, names: Iterable[str]) -> None:
         before = await self.of(session)
@@ -149,8 +156,9 @@ def find(query: str, catalog: Sequence[ToolSpec]) -> list[ToolSpec]:
 
 def _words_of(spec: ToolSpec) -> Mapping[str, float]:
     properties = spec.input_schema.get("properties")
-    known = isinstance(properties, dict)  # the schema may be a stranger's
-    arguments = " ".join(map(str, cast("dict[object, object]", properties))) if known else ""
+    arguments = ""
+    if isinstance(properties, dict):  # a schema may be untrusted
+        arguments = " ".join(map(str, cast("dict[object, object]", properties)))
     return _word_weights(spec.name, f"{spec.description[:_LONGEST]} {arguments}")
 
 
@@ -163,8 +171,7 @@ def _word_weights(name: str, about: str) -> Mapping[str, float]:
 
 
 def _line(spec: ToolSpec) -> str:
-    about = " ".join(spec.description.split())
-    return f"- {spec.name}: {about if len(about) <= _SHOWN else about[: _SHOWN - 1] + '…'}"
+    return f"- {spec.name}: {shorten(' '.join(spec.description.split()), _SHOWN)}"
 
 
 name = ToolSearch.name

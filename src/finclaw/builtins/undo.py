@@ -1,6 +1,7 @@
 """The commands undo and retry: the last question and its answer are taken out of the conversation, or asked again."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from finclaw.builtins.basics import BasicCommand
@@ -8,7 +9,7 @@ from finclaw.gateway import UndoneTurn
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted
-from finclaw.text import Language
+from finclaw.text import Language, shorten
 
 Undo = Callable[[Accepted, bool, bool], Awaitable[UndoneTurn]]
 """Of the command's own message, whether the owner asks, and whether the question is to be asked again."""
@@ -50,7 +51,7 @@ class UndoCommands:
                 names={"ko": "되돌리기"},
                 description="Takes the last question and its answer out of the conversation / 마지막 질문 되돌리기",
                 usage=f"{self._prefix}undo",
-                answer=self._take_back,
+                answer=partial(self._answer, again=False),
                 when="in_lane",
                 decides=True,
             ),
@@ -59,25 +60,23 @@ class UndoCommands:
                 names={"ko": "다시"},
                 description="Asks your last question again, and forgets the first answer / 마지막 질문에 다시 답변",
                 usage=f"{self._prefix}retry",
-                answer=self._ask_again,
+                answer=partial(self._answer, again=True),
                 when="in_lane",
                 decides=True,
             ),
         ):
             api.commands.register(command)
 
-    async def _take_back(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        return await self._answer(scope, again=False)
-
-    async def _ask_again(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        return await self._answer(scope, again=True)
-
-    async def _answer(self, scope: CommandScope, *, again: bool) -> CommandReply:
+    async def _answer(self, args: Sequence[str], scope: CommandScope, *, again: bool) -> CommandReply:
         assert scope.accepted is not None  # the command stage sets it
         undone = await self._undo(scope.accepted, "owner" in scope.sender.roles, again)
-        texts, words = _TEXTS[scope.language], " ".join(undone.question.split())
-        question = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+        texts = _TEXTS[scope.language]
+        question = shorten(" ".join(undone.question.split()), _LONGEST)
         if undone.problem:
             return CommandReply(texts[undone.problem].format(question=question), ephemeral=True)
-        told = texts["again" if again else "undone"].format(question=question)
-        return CommandReply(f"{told} {texts['tools']}" if undone.used_tools and not again else told)
+        if again:
+            return CommandReply(texts["again"].format(question=question))
+        text = texts["undone"].format(question=question)
+        if undone.used_tools:
+            text = f"{text} {texts['tools']}"
+        return CommandReply(text)

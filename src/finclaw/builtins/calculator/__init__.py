@@ -42,7 +42,7 @@ class Calculator:
 def calculator_tool(clock: Clock) -> Tool:
     @tool(NAME, _DESCRIPTION, group="finance")
     async def calculate(args: Calculation, scope: ToolScope) -> ToolOutput:
-        known = () if scope.facts is None else await scope.facts()
+        known = await scope.facts() if scope.facts else ()
         # The longest expressions take a good part of a second.
         return await asyncio.to_thread(_calculate, args.expression, clock.now(), known)
 

@@ -16,6 +16,7 @@ from finclaw.builtins.calculator.functions import FUNCTIONS, MANY, RATIOS, Impos
 from finclaw.builtins.calculator.steps import CannotCalculate, Expression, Token, read_steps
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput
+from finclaw.text import shorten
 
 T = TypeVar("T")
 Value = Number | tuple[Number, ...] | bool
@@ -28,7 +29,8 @@ _COMMON: Final = frozenset({*range(13), 100, 365, 1_000, 10_000, 1_000_000})
 """Figures that are equal to too many facts by chance."""
 _MOST_INPUTS: Final = 20
 _MOST_WORK: Final = 20_000
-_WORK_OF_IRR: Final = 18
+_WORK: Final = {"irr": 18}
+"""For each number; 1 for other functions."""
 _DEEPEST: Final = 120
 _LONGEST: Final = 100
 """Digits of an exact result that are worth showing."""
@@ -67,15 +69,18 @@ class _Part(NamedTuple):
     strength: int = _ATOM
 
     def at_least(self, strength: int) -> str:
-        return self.text if self.strength >= strength else f"({self.text})"
+        if self.strength >= strength:
+            return self.text
+        return f"({self.text})"
 
 
 def calculate(expression: str, now: datetime, known: Sequence[Fact] = ()) -> ToolOutput:
     """Return the text for the model, and the results as facts that name the known facts among their figures."""
     steps, currency = read_steps(expression)
     results = evaluate(steps)
-    subject = _cut(" ".join(expression.split()))
-    lines = [f"expression: {subject}", f"reading: {_cut('; '.join(result.reading for result in results))}"]
+    subject = shorten(" ".join(expression.split()), _MOST_SHOWN)
+    reading = shorten("; ".join(result.reading for result in results), _MOST_SHOWN)
+    lines = [f"expression: {subject}", f"reading: {reading}"]
     if currency:
         lines.append(f"currency: {currency}, left out of the arithmetic")
     facts: list[Fact] = []
@@ -87,15 +92,17 @@ def calculate(expression: str, now: datetime, known: Sequence[Fact] = ()) -> Too
         )
 
     for index, result in enumerate(results, start=1):
-        name = "result" if index == len(results) else result.name
+        name = result.name
+        if index == len(results):
+            name = "result"
         text = _describe(result.value)
         if isinstance(result.value, bool):
             add_fact(name, Decimal(result.value))
         elif isinstance(result.value, Number):
-            add_fact(name, _shorten(result.value))
+            add_fact(name, _visible_digits(result.value))
             if result.is_ratio:
                 percent = result.value * _HUNDRED
-                add_fact(f"{name}_percent", _shorten(percent), "%")
+                add_fact(f"{name}_percent", _visible_digits(percent), "%")
                 text = f"{text} (that is {_describe(percent)}%)"
         lines.append(f"{name}: {text}")
     lines.append(f"source: {SOURCE}")
@@ -124,7 +131,9 @@ class _Evaluation:
         source = "\n".join(_to_python(token) for token in step.tokens)
         tree = ast.parse(f"({source})", mode="eval").body
         part = self._compare(tree) if isinstance(tree, ast.Compare) else self._evaluate(tree)
-        reading = f"{step.name} = {part.text}" if step.name else part.text
+        reading = part.text
+        if step.name:
+            reading = f"{step.name} = {reading}"
         is_ratio = isinstance(tree, ast.Call) and self._token(tree).text.lower() in RATIOS
         self.results.append(Result(step.name or f"#{len(self.results)}", part.value, reading, is_ratio))
 
@@ -152,7 +161,9 @@ class _Evaluation:
                 part = _Part(numbers, f"[{text}]")
             case ast.Call():
                 part = self._call(token, node.args)
-            case ast.UnaryOp() | ast.Attribute():
+            case ast.Attribute():
+                part = self._percent(token, node)
+            case ast.UnaryOp():
                 part = self._sign(token, node)
             case ast.BinOp(op=ast.Pow()):
                 part = self._power(node)
@@ -167,17 +178,19 @@ class _Evaluation:
         part = self._evaluate(node)
         if isinstance(part.value, Number):
             return part, part.value
-        what = "yes or no" if isinstance(part.value, bool) else "a row of numbers"
+        what = {bool: "yes or no", tuple: "a row of numbers"}[type(part.value)]
         raise CannotCalculate(self._token(node).at, f"this is {what}, where one number is needed")
 
-    def _sign(self, token: Token, node: ast.UnaryOp | ast.Attribute) -> _Part:
-        part, number = self._number(node.value if isinstance(node, ast.Attribute) else node.operand)
-        if token.text == "-":
-            return _Part(-number, f"-{part.at_least(_ATOM)}", _SIGN)
-        if token.text == "+":
-            return part
+    def _percent(self, token: Token, node: ast.Attribute) -> _Part:
+        part, number = self._number(node.value)
         value = self._run(token, Number.__truediv__, number, _HUNDRED)
         return _Part(value, f"{part.at_least(_ATOM)}/100", _PRODUCT)
+
+    def _sign(self, token: Token, node: ast.UnaryOp) -> _Part:
+        part, number = self._number(node.operand)
+        if token.text == "+":
+            return part
+        return _Part(-number, f"-{part.at_least(_ATOM)}", _SIGN)
 
     def _power(self, node: ast.BinOp) -> _Part:
         base, one = self._number(node.left)
@@ -228,9 +241,9 @@ class _Evaluation:
             arguments = [node for node in arguments if self._token(node).text.lower() != "none"]
         numbers, text = self._numbers(arguments, token)
         if not fewest <= len(numbers) <= most:
-            takes = f"{most}" if fewest == most else f"{fewest} to {most}"
+            takes = " to ".join(map(str, sorted({fewest, most})))
             raise CannotCalculate(token.at, f"{name} takes {takes} numbers, and was given {len(numbers)}")
-        self._spend(len(numbers) * (_WORK_OF_IRR if name == "irr" else 1), token)
+        self._spend(len(numbers) * _WORK.get(name, 1), token)
         return _Part(self._run(token, function, *numbers), f"{name}({text})")
 
     def _numbers(self, nodes: Sequence[ast.expr], token: Token) -> tuple[tuple[Number, ...], str]:
@@ -240,7 +253,10 @@ class _Evaluation:
             part = self._evaluate(node)
             if isinstance(part.value, bool):
                 raise CannotCalculate(self._token(node).at, "this is yes or no, where a number is needed")
-            numbers.extend((part.value,) if isinstance(part.value, Number) else part.value)
+            if isinstance(part.value, Number):
+                numbers.append(part.value)
+            else:
+                numbers.extend(part.value)
             texts.append(part.text)
             if len(numbers) > MANY:
                 raise CannotCalculate(token.at, f"at most {MANY} numbers; calculate in several calls")
@@ -297,18 +313,20 @@ def _describe(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return _cut(f"[{', '.join(map(_describe, value))}]")
-    shown = _shorten(value)
+        return shorten(f"[{', '.join(map(_describe, value))}]", _MOST_SHOWN)
+    shown = _visible_digits(value)
     if value.value == Fraction(shown):
         return format(shown, "f")
-    return f"≈ {shown:f}" if -12 <= shown.adjusted() <= 40 else f"≈ {shown:E}"
+    notation = "f" if -12 <= shown.adjusted() <= 40 else "E"
+    return f"≈ {shown:{notation}}"
 
 
-def _shorten(number: Number) -> Decimal:
+def _visible_digits(number: Number) -> Decimal:
     """Return all digits of a number if there are at most a hundred, else twenty-eight."""
-    digits = _write_all_digits(number.value) if isinstance(number.value, Fraction) else None
-    if digits is not None and digits.adjusted() < _LONGEST and -int(digits.as_tuple().exponent) <= _LONGEST:
-        return digits
+    if isinstance(number.value, Fraction):
+        digits = _write_all_digits(number.value)
+        if digits is not None and digits.adjusted() < _LONGEST and -int(digits.as_tuple().exponent) <= _LONGEST:
+            return digits
     return _SHOWING.plus(number.near).normalize(_SHOWING)
 
 
@@ -322,8 +340,9 @@ def _write_all_digits(value: Fraction) -> Decimal | None:
 
 def _write_literal(value: Fraction) -> str:
     digits = _write_all_digits(value)
-    text = str(value) if digits is None else format(digits, "f")
-    return text if digits is not None and value >= 0 else f"({text})"
+    if digits is None:
+        return f"({value})"
+    return f"({digits:f})" if value < 0 else f"{digits:f}"
 
 
 def _find_inputs(steps: Sequence[Expression], known: Sequence[Fact]) -> tuple[str, ...]:
@@ -335,7 +354,3 @@ def _find_inputs(steps: Sequence[Expression], known: Sequence[Fact]) -> tuple[st
         if value in figures:
             found.setdefault(value, fact.name)
     return tuple(found.values())[:_MOST_INPUTS]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"

@@ -167,9 +167,10 @@ class _Tokenizer:
             token = Token("reference", found[1], start + 1)
         elif (found := _CALL.match(text, start)) and not (found[1] == "of" and self._last.ends_operand):
             token = self._push(Token("call", found[1], start + 1))
-        elif found := _NAME.match(text, start):
-            is_operator = found[0] == "of" and self._last.ends_operand
-            token = Token("sign", "*", start + 1) if is_operator else Token("name", found[0], start + 1)
+        elif (found := _NAME.match(text, start)) and found[0] == "of" and self._last.ends_operand:
+            token = Token("sign", "*", start + 1)
+        elif found:
+            token = Token("name", found[0], start + 1)
         elif found := _SIGN.match(text, start):
             token = self._read_sign(_SAME.get(found[0], found[0]), found.end())
         else:

@@ -1,13 +1,13 @@
-"""The extension with these commands."""
+"""Commands about the person who writes, /start and /language, and options: /think, /verbose, /model and /queue."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, get_args
 
 from msgspec.structs import replace
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.builtins.commands.reports import operator_commands, report_commands
+from finclaw.builtins.commands.reports import ReportCommands
 from finclaw.builtins.commands.sources import CommandSources, choose, tell
 from finclaw.commands.declaration import Directive
 from finclaw.commands.words import OPTIONS
@@ -16,19 +16,6 @@ from finclaw.kernel.envelope import QueueMode
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
 from finclaw.text import Language
-
-
-class ConversationCommands:
-    name = "conversation"
-
-    def __init__(self, sources: CommandSources) -> None:
-        self._sources = sources
-
-    def register(self, api: ExtensionApi) -> None:
-        for make in (person_commands, report_commands, option_commands, operator_commands):
-            for command in make(self._sources):
-                api.commands.register(command)
-
 
 _LANGUAGES: Final = {
     **dict.fromkeys(("ko", "kr", "korean", "한국어", "한글"), "ko"),
@@ -54,44 +41,6 @@ _GREETING: Final = {
     "예: 삼성전자 지금 얼마야?\n"
     "{0}help로 명령 목록을 볼 수 있고, {0}language en으로 영어로 바꿀 수 있습니다.",
 }
-
-
-def person_commands(sources: CommandSources) -> Iterator[BasicCommand]:
-    prefix = sources.prefix
-
-    async def start(args: Sequence[str], scope: CommandScope) -> CommandReply:
-        known = scope.person.language
-        languages = (scope.language,) if known or scope.language == "ko" else ("en", "ko")
-        return CommandReply("\n\n".join(_GREETING[each].format(prefix) for each in languages))
-
-    async def choose_language(args: Sequence[str], scope: CommandScope) -> CommandReply:
-        now = scope.language if scope.person.language else ""
-        wanted = _LANGUAGES.get(args[0].casefold()) if len(args) == 1 else None
-        if wanted is None:
-            return tell(_SHOWN[now].format(prefix))
-        await sources.save_person(replace(scope.person, language=wanted))
-        return tell(_NOW[wanted])
-
-    yield BasicCommand(
-        name="start",
-        names={"ko": "시작"},
-        description="Says what I am for / 인사와 소개",
-        usage=f"{prefix}start",
-        answer=start,
-    )
-    yield BasicCommand(
-        name="language",
-        names={"ko": "언어"},
-        description="Sets the language I answer you in / 답변 언어 바꾸기",
-        usage=f"{prefix}language [ko|en|auto]",
-        arguments=(
-            CommandArgument("ko|en|auto", "Korean, English or as you write / 한국어, 영어, 쓰는 대로", required=False),
-        ),
-        answer=choose_language,
-        when="in_lane",
-    )
-
-
 _LEVELS: Final = {
     **{each: each for each in ("off", "low", "medium", "high")},
     **{"끔": "off", "끄기": "off", "낮음": "low", "보통": "medium", "높음": "high"},
@@ -111,66 +60,147 @@ _STATES: Final[dict[Language, dict[str, str]]] = {
 _LONGEST_MODEL: Final = 200
 
 
-def option_commands(sources: CommandSources) -> Iterator[BasicCommand]:
-    prefix, defaults = sources.prefix, sources.defaults
+class ConversationCommands:
+    name = "conversation"
 
-    async def answer_thinking(args: Sequence[str], scope: CommandScope) -> CommandReply:
-        return tell(_show("thinking", sources, scope, f"{prefix}think off|low|medium|high|default"))
+    def __init__(self, sources: CommandSources) -> None:
+        self._sources = sources
 
-    async def answer_model(args: Sequence[str], scope: CommandScope) -> CommandReply:
-        listed = ", ".join(sources.models)
+    def register(self, api: ExtensionApi) -> None:
+        reports = ReportCommands(self._sources)
+        for command in (*self._person_commands(), *reports.commands(), *self._option_commands()):
+            api.commands.register(command)
+
+    # ── the person who writes ───────────────────────────────────────────────────────────────────────────────
+
+    def _person_commands(self) -> Iterator[BasicCommand]:
+        prefix = self._sources.prefix
+        yield BasicCommand(
+            name="start",
+            names={"ko": "시작"},
+            description="Says what I am for / 인사와 소개",
+            usage=f"{prefix}start",
+            answer=self._start,
+        )
+        yield BasicCommand(
+            name="language",
+            names={"ko": "언어"},
+            description="Sets the language I answer you in / 답변 언어 바꾸기",
+            usage=f"{prefix}language [ko|en|auto]",
+            arguments=(
+                CommandArgument(
+                    "ko|en|auto", "Korean, English or as you write / 한국어, 영어, 쓰는 대로", required=False
+                ),
+            ),
+            answer=self._choose_language,
+            when="in_lane",
+        )
+
+    async def _start(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        is_known = scope.person.language or scope.language == "ko"
+        languages = [scope.language] if is_known else ["en", "ko"]
+        return CommandReply("\n\n".join(_GREETING[each].format(self._sources.prefix) for each in languages))
+
+    async def _choose_language(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        wanted = _LANGUAGES.get(" ".join(args).casefold())
+        if wanted is None:
+            chosen = scope.person.language and scope.language
+            return tell(_SHOWN[chosen].format(self._sources.prefix))
+        await self._sources.save_person(replace(scope.person, language=wanted))
+        return tell(_NOW[wanted])
+
+    # ── directives: with a value the command stage applies them; these answer them without one ──────────────
+
+    def _option_commands(self) -> Iterator[BasicCommand]:
+        prefix = self._sources.prefix
+        defaults = self._sources.defaults
+        yield BasicCommand(
+            name="model",
+            names={"ko": "모델"},
+            description="Shows or chooses the model that answers / 답변하는 모델 보기와 선택",
+            usage=f"{prefix}model [NAME|default]",
+            arguments=(CommandArgument("NAME", "a model or an alias / 모델 이름이나 별칭", required=False),),
+            answer=self._show_model,
+            when="in_lane",
+            directive=Directive(
+                option="model",
+                read=lambda word: word if len(word) <= _LONGEST_MODEL else None,
+                values=tuple(self._sources.models),
+                default=defaults.model or "",
+            ),
+        )
+        yield BasicCommand(
+            name="think",
+            names={"ko": "생각"},
+            description="Sets how much the model thinks first / 답하기 전에 얼마나 생각할지 정하기",
+            usage=f"{prefix}think [off|low|medium|high|default]",
+            answer=self._show_thinking,
+            when="in_lane",
+            directive=Directive(
+                option="thinking",
+                read=lambda word: _LEVELS.get(word.casefold()),
+                values=("off", "low", "medium", "high"),
+                default=defaults.thinking or "off",
+            ),
+        )
+        yield BasicCommand(
+            name="verbose",
+            names={"ko": "자세히"},
+            description="Sets how long answers are / 답변을 얼마나 길게 할지 정하기",
+            usage=f"{prefix}verbose [on|off|low|medium|high|default]",
+            answer=self._show_length,
+            when="in_lane",
+            directive=Directive(
+                option="verbosity",
+                read=lambda word: _LENGTHS.get(word.casefold()),
+                values=("on", "off", "low", "medium", "high"),
+                default=defaults.verbosity or "medium",
+                bare="high",
+            ),
+        )
+        yield BasicCommand(
+            name="queue",
+            names={"ko": "대기"},
+            description="Shows what waits, and what new messages do while I am busy / 대기 상태와 새 메시지 처리 방식",
+            usage=f"{prefix}queue [{'|'.join(get_args(QueueMode))}|default]",
+            answer=self._show_queue,
+            directive=Directive(
+                option="queue",
+                read=lambda word: _MODES.get(word.casefold()),
+                values=get_args(QueueMode),
+                default=defaults.queue or "auto",
+            ),
+        )
+
+    async def _show_model(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        listed = ", ".join(self._sources.models)
         known = choose(scope.language, f"There are: {listed}", f"쓸 수 있는 모델: {listed}")
-        return tell(f"{_show('model', sources, scope, f'{prefix}model NAME|default')}\n{known}")
+        return tell(f"{self._option_text('model', scope, 'model NAME|default')}\n{known}")
 
-    async def answer_queue(args: Sequence[str], scope: CommandScope) -> CommandReply:
-        usage = f"{prefix}queue {'|'.join(get_args(QueueMode))}|default"
-        own = "" if scope.accepted is None else scope.accepted.id
-        others = [each for each in sources.gateway().queue(scope.session) if each.inbound_id != own]
-        return tell("\n".join([*_describe_queue(others, scope.language), _show("queue", sources, scope, usage)]))
+    async def _show_thinking(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return tell(self._option_text("thinking", scope, "think off|low|medium|high|default"))
 
-    async def answer_length(args: Sequence[str], scope: CommandScope) -> CommandReply:
-        return tell(_show("verbosity", sources, scope, f"{prefix}verbose on|off|low|medium|high|default"))
+    async def _show_length(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return tell(self._option_text("verbosity", scope, "verbose on|off|low|medium|high|default"))
 
-    yield BasicCommand(
-        name="model",
-        names={"ko": "모델"},
-        description="Shows or chooses the model that answers / 답변하는 모델 보기와 선택",
-        usage=f"{prefix}model [NAME|default]",
-        arguments=(CommandArgument("NAME", "a model or an alias / 모델 이름이나 별칭", required=False),),
-        answer=answer_model,
-        when="in_lane",
-        directive=Directive(
-            option="model", read=_read_model, values=tuple(sources.models), default=defaults.model or ""
-        ),
-    )
-    yield BasicCommand(
-        name="think",
-        names={"ko": "생각"},
-        description="Sets how much the model thinks first / 답하기 전에 얼마나 생각할지 정하기",
-        usage=f"{prefix}think [off|low|medium|high|default]",
-        answer=answer_thinking,
-        when="in_lane",
-        directive=_make_directive("thinking", _LEVELS, ("off", "low", "medium", "high"), defaults.thinking or "off"),
-    )
-    yield BasicCommand(
-        name="verbose",
-        names={"ko": "자세히"},
-        description="Sets how long answers are / 답변을 얼마나 길게 할지 정하기",
-        usage=f"{prefix}verbose [on|off|low|medium|high|default]",
-        answer=answer_length,
-        when="in_lane",
-        directive=_make_directive(
-            "verbosity", _LENGTHS, ("on", "off", "low", "medium", "high"), defaults.verbosity or "medium", bare="high"
-        ),
-    )
-    yield BasicCommand(
-        name="queue",
-        names={"ko": "대기"},
-        description="Shows what waits, and what new messages do while I am busy / 대기 상태와 새 메시지 처리 방식",
-        usage=f"{prefix}queue [{'|'.join(get_args(QueueMode))}|default]",
-        answer=answer_queue,
-        directive=_make_directive("queue", _MODES, get_args(QueueMode), defaults.queue or "auto"),
-    )
+    async def _show_queue(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        messages = self._sources.gateway().queue(scope.session)
+        if scope.accepted is not None:
+            messages = [each for each in messages if each.inbound_id != scope.accepted.id]
+        usage = f"queue {'|'.join(get_args(QueueMode))}|default"
+        return tell("\n".join([*_describe_queue(messages, scope.language), self._option_text("queue", scope, usage)]))
+
+    def _option_text(self, option: str, scope: CommandScope, usage: str) -> str:
+        """The value that holds in the session, where it comes from, and how to change it."""
+        language = scope.language
+        value = getattr(self._sources.kept(scope.session), option)
+        origin = choose(language, "set for this conversation", "이 대화에서 정한 값")
+        if value is None:
+            value = getattr(self._sources.defaults, option)
+            origin = choose(language, "by the settings", "설정 값")
+        usage = f"{self._sources.prefix}{usage}"
+        change = choose(language, f"To change it: {usage}", f"바꾸기: {usage}")
+        return f"{OPTIONS[language][option]}: {value} ({origin})\n{change}"
 
 
 def _describe_queue(messages: Sequence[QueuedMessage], language: Language) -> Iterator[str]:
@@ -179,8 +209,7 @@ def _describe_queue(messages: Sequence[QueuedMessage], language: Language) -> It
         yield choose(language, "No message waits for an answer.", "답변을 기다리는 메시지가 없습니다.")
         return
     numbers = Counter(each.state for each in messages)
-    labels = _STATES[language]
-    yield " · ".join(labels[state].format(numbers[state]) for state in labels if numbers[state])
+    yield " · ".join(label.format(numbers[state]) for state, label in _STATES[language].items() if numbers[state])
     first = messages[0]
     if first.waits_for == "seat":
         yield choose(
@@ -194,32 +223,3 @@ def _describe_queue(messages: Sequence[QueuedMessage], language: Language) -> It
             "Your other conversations have all the seats that one person may have; this one is next when one ends.",
             "한 사람이 쓸 수 있는 자리를 다른 대화에서 모두 쓰고 있습니다. 그중 하나가 끝나면 이어서 답변합니다.",
         )
-
-
-def _read_model(word: str) -> str | None:
-    return word if len(word) <= _LONGEST_MODEL else None
-
-
-def _make_directive(
-    option: str, words: Mapping[str, str], values: tuple[str, ...], default: str, bare: str | None = None
-) -> Directive:
-    return Directive(
-        option=option,  # pyright: ignore[reportArgumentType]
-        read=lambda word: words.get(word.casefold()),
-        values=values,
-        default=default,
-        bare=bare,
-    )
-
-
-def _show(option: str, sources: CommandSources, scope: CommandScope, usage: str) -> str:
-    """The value that holds in the session, where it comes from, and how to change it."""
-    language, kept = scope.language, getattr(sources.kept(scope.session), option)
-    value = kept or getattr(sources.defaults, option)
-    origin = (
-        choose(language, "by the settings", "설정 값")
-        if kept is None
-        else choose(language, "set for this conversation", "이 대화에서 정한 값")
-    )
-    change = choose(language, f"To change it: {usage}", f"바꾸기: {usage}")
-    return f"{OPTIONS[language][option]}: {value} ({origin})\n{change}"

@@ -27,6 +27,7 @@ from finclaw.kernel.message import Append
 from finclaw.kernel.port import LayerCommand, Tool, ToolOutput, ToolScope
 from finclaw.kernel.scope import StepContext, StepResult, TurnContext, TurnResult
 from finclaw.taint.sources import is_typed
+from finclaw.text import shorten
 from finclaw.tools.define import tool
 
 KEY: Final = "skills"
@@ -114,8 +115,9 @@ class Skills:
 
     def _begin(self, ctx: TurnContext) -> _Turn:
         inbound = ctx.context.inbound
-        delegated = inbound.limits is not None and inbound.limits.pool == "subagent"
-        channel = inbound.account if delegated else inbound.channel
+        channel = inbound.channel
+        if inbound.limits is not None and inbound.limits.pool == "subagent":
+            channel = inbound.account  # that of the turn that delegated it
         tools = {spec.name for spec in ctx.tool_catalog}
         usable = {each.name: each for each in self._skill_directory.skills() if self._is_usable(each, channel, tools)}
         return _Turn(usable, self._settings.most)
@@ -219,10 +221,7 @@ class Skills:
 
 
 def _list_line(skill: Skill) -> str:
-    about = skill.description
-    if len(about) > _LONGEST_ABOUT:
-        about = about[: _LONGEST_ABOUT - 1] + "…"
-    return f"- {skill.name}: {about}"
+    return f"- {skill.name}: {shorten(skill.description, _LONGEST_ABOUT)}"
 
 
 def _asked_for(turn: TurnContext) -> Iterator[str]:
