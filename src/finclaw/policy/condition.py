@@ -55,37 +55,38 @@ class Condition:
             raise ConfigError(f"op {self.op} of {self.path}: {problem}")
 
     def __str__(self) -> str:
-        return f"{self.path} {self.op} {'' if self.value is None else self.value}".rstrip()
+        if self.value is None:
+            return f"{self.path} {self.op}"
+        return f"{self.path} {self.op} {self.value}".rstrip()
 
 
 def _problem(op: Operator, value: Scalar | tuple[Scalar, ...]) -> str:
-    match op:
-        case "lt" | "le" | "gt" | "ge":
-            return (
-                "" if number(value) is not None else "its value must be a plain number, without currency or separators"
-            )
-        case "in":
-            return "" if isinstance(value, tuple) and value else "its value must be a list"
-        case "matches-glob":
-            return "" if isinstance(value, str) else "its value must be a pattern, such as KRX-*"
-        case "exists":
-            return "" if value is None or isinstance(value, bool) else "its value must be true or false"
-        case "eq" | "ne":
-            return "" if not isinstance(value, tuple) else "its value must be a single one; a list belongs to `in`"
-        case _:
-            assert_never(op)
+    if op in _ORDER and number(value) is None:
+        return "its value must be a plain number, without currency or separators"
+    if op == "in" and not (isinstance(value, tuple) and value):
+        return "its value must be a list"
+    if op == "matches-glob" and not isinstance(value, str):
+        return "its value must be a pattern, such as KRX-*"
+    if op == "exists" and not (value is None or isinstance(value, bool)):
+        return "its value must be true or false"
+    if op in ("eq", "ne") and isinstance(value, tuple):
+        return "its value must be a single one; a list belongs to `in`"
+    return ""
 
 
 def question(condition: Condition) -> Question:
     """The condition, prepared once."""
-    steps, ask = tuple(condition.path.split(".")), _asked_of_value(condition)
+    steps = tuple(condition.path.split("."))
+    ask = _asked_of_value(condition)
     if condition.op == "exists":
         wanted = condition.value is not False
         return lambda args: (_at(args, steps) is not _NOTHING) == wanted
 
     def answer(args: Mapping[str, Any]) -> Answer:
         found = _at(args, steps)
-        return None if found is _NOTHING else ask(found)
+        if found is _NOTHING:
+            return None
+        return ask(found)
 
     return answer
 
@@ -97,7 +98,11 @@ def every(questions: tuple[Question, ...]) -> Question:
 
     def answer(args: Mapping[str, Any]) -> Answer:
         answers = [ask(args) for ask in questions]
-        return False if False in answers else None if None in answers else True
+        if False in answers:
+            return False
+        if None in answers:
+            return None
+        return True
 
     return answer
 
@@ -108,7 +113,7 @@ def _asked_of_value(condition: Condition) -> Callable[[object], Answer]:
         case "eq":
             return lambda found: same(value, found)
         case "ne":
-            return lambda found: None if (answer := same(value, found)) is None else not answer
+            return lambda found: {True: False, False: True, None: None}[same(value, found)]
         case "lt" | "le" | "gt" | "ge":
             return _build_comparison(_ORDER[condition.op], cast("Decimal", number(value)))
         case "in":
@@ -122,24 +127,39 @@ def _asked_of_value(condition: Condition) -> Callable[[object], Answer]:
 
 
 def _build_comparison(holds: Callable[[Decimal, Decimal], bool], limit: Decimal) -> Callable[[object], Answer]:
-    return lambda found: None if (figure := number(found)) is None else holds(figure, limit)
+    def answer(found: object) -> Answer:
+        figure = number(found)
+        if figure is None:
+            return None
+        return holds(figure, limit)
+
+    return answer
 
 
 def _among(values: tuple[Scalar, ...]) -> Callable[[object], Answer]:
     def answer(found: object) -> Answer:
         answers = [same(value, found) for value in values]
-        return True if True in answers else None if None in answers else False
+        if True in answers:
+            return True
+        if None in answers:
+            return None
+        return False
 
     return answer
 
 
 def _fits(pattern: str) -> Callable[[object], Answer]:
-    exact, loose = re.compile(translate(pattern)), re.compile(translate(_fold_text(pattern)))
+    exact = re.compile(translate(pattern))
+    loose = re.compile(translate(_fold_text(pattern)))
 
     def answer(found: object) -> Answer:
         if not isinstance(found, str):
             return None
-        return True if exact.match(found) else None if loose.match(_fold_text(found)) else False
+        if exact.match(found):
+            return True
+        if loose.match(_fold_text(found)):
+            return None
+        return False
 
     return answer
 
@@ -164,24 +184,35 @@ def _at(args: Mapping[str, Any], steps: tuple[str, ...]) -> object:
 
 
 def _place(step: str) -> int:
-    return int(step) if step.isascii() and step.isdigit() and len(step) <= 9 else sys.maxsize
+    if step.isascii() and step.isdigit() and len(step) <= 9:
+        return int(step)
+    return sys.maxsize
 
 
 def same(wanted: object, found: object) -> Answer:
     if isinstance(wanted, str) and isinstance(found, str):
-        return True if wanted == found else None if _alike(wanted, found) else False
-    if isinstance(wanted, bool) or isinstance(found, bool) or wanted is None or found is None:
-        return wanted is found if type(wanted) is type(found) else None
-    left, right = number(wanted), number(found)
-    return None if left is None or right is None else left == right
+        return _same_text(wanted, found)
+    if isinstance(wanted, bool | None) or isinstance(found, bool | None):
+        if type(wanted) is not type(found):
+            return None
+        return wanted is found
+    left = number(wanted)
+    right = number(found)
+    if left is None or right is None:
+        return None
+    return left == right
 
 
-def _alike(left: str, right: str) -> bool:
-    """Different, but a tool might take one for the other."""
-    if _fold_text(left) == _fold_text(right):
+def _same_text(left: str, right: str) -> Answer:
+    """None for different texts of which a tool might take one for the other."""
+    if left == right:
         return True
+    if _fold_text(left) == _fold_text(right):
+        return None
     figure = number(left)
-    return figure is not None and figure == number(right)
+    if figure is not None and figure == number(right):
+        return None
+    return False
 
 
 def _fold_text(text: str) -> str:
@@ -190,19 +221,22 @@ def _fold_text(text: str) -> str:
 
 def number(value: object) -> Decimal | None:
     """Exactly what was written; None for everything that is not a plain, finite number."""
-    if isinstance(value, str):
-        return _read(value) if len(value) <= _LONGEST else None
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return Decimal(value) if value.bit_length() <= _LARGEST else None
-    if isinstance(value, float | Decimal):
-        figure = Decimal(repr(value)) if isinstance(value, float) else value
-        return figure if figure.is_finite() else None
+    if isinstance(value, str) and len(value) <= _LONGEST:
+        return _read(value)
+    if isinstance(value, int) and value.bit_length() <= _LARGEST:
+        return Decimal(value)
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal) and value.is_finite():
+        return value
     return None
 
 
 @lru_cache(maxsize=256)
 def _read(text: str) -> Decimal | None:
     """A thousand rules may ask for the same amount of the same call."""
-    return Decimal(text) if _NUMBER.fullmatch(text) else None
+    if _NUMBER.fullmatch(text):
+        return Decimal(text)
+    return None

@@ -12,7 +12,7 @@ from finclaw.policy.verdict import Verdict
 Inclusion = Literal["always", "on-demand", "never"]
 
 
-class ToolGroup(Struct, frozen=True, kw_only=True):
+class ToolGroup(Struct, frozen=True):
     id: str
     display_name: str
     description: str
@@ -20,64 +20,20 @@ class ToolGroup(Struct, frozen=True, kw_only=True):
     include_in_prompt_when: Inclusion
 
 
-FINANCE: Final = ToolGroup(
-    id="finance",
-    display_name="Finance",
-    description="Prices, charts, portfolios and news of markets.",
-    default_policy="allow",
-    include_in_prompt_when="always",
-)
-SYSTEM: Final = ToolGroup(
-    id="system",
-    display_name="System",
-    description="Files, processes and the machine.",
-    default_policy="require-approval",
-    include_in_prompt_when="on-demand",
-)
-WEB: Final = ToolGroup(
-    id="web",
-    display_name="Web",
-    description="Search, and pages as others wrote them.",
-    default_policy="allow",
-    include_in_prompt_when="always",
-)
-DATA: Final = ToolGroup(
-    id="data",
-    display_name="Data",
-    description="Databases and what is cached.",
-    default_policy="require-approval",
-    include_in_prompt_when="on-demand",
-)
-COMMUNICATION: Final = ToolGroup(
-    id="communication",
-    display_name="Communication",
-    description="Alerts and messages to people.",
-    default_policy="allow",
-    include_in_prompt_when="always",
-)
+FINANCE: Final = ToolGroup("finance", "Finance", "Prices, charts, portfolios and news of markets.", "allow", "always")
+SYSTEM: Final = ToolGroup("system", "System", "Files, processes and the machine.", "require-approval", "on-demand")
+WEB: Final = ToolGroup("web", "Web", "Search, and pages as others wrote them.", "allow", "always")
+DATA: Final = ToolGroup("data", "Data", "Databases and what is cached.", "require-approval", "on-demand")
+COMMUNICATION: Final = ToolGroup("communication", "Communication", "Alerts and messages to people.", "allow", "always")
 CUSTOM: Final = ToolGroup(
-    id="custom",
-    display_name="Custom",
-    description="What extensions and skills bring along.",
-    default_policy="require-approval",
-    include_in_prompt_when="on-demand",
+    "custom", "Custom", "What extensions and skills bring along.", "require-approval", "on-demand"
 )
 BUILT_IN_GROUPS: Final = (FINANCE, SYSTEM, WEB, DATA, COMMUNICATION, CUSTOM)
 
 AGENT: Final = ToolGroup(
-    id="agent",
-    display_name="Agent",
-    description="Tasks for helpers, whose own calls are judged as their sender's.",
-    default_policy="allow",
-    include_in_prompt_when="always",
+    "agent", "Agent", "Tasks for helpers, whose own calls are judged as their sender's.", "allow", "always"
 )
-TOOLS: Final = ToolGroup(
-    id="tools",
-    display_name="Tools",
-    description="Finding tools that are not shown yet.",
-    default_policy="allow",
-    include_in_prompt_when="always",
-)
+TOOLS: Final = ToolGroup("tools", "Tools", "Finding tools that are not shown yet.", "allow", "always")
 GROUPS: Final = (*BUILT_IN_GROUPS, AGENT, TOOLS)
 """The six that an operator thinks in, and two for the gateway's own: they do nothing by themselves."""
 

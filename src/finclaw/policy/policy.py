@@ -48,7 +48,9 @@ class Stage(Struct, frozen=True):
 
 
 def _apply_rule(stage: StageVerdict, rule: PreparedRule | None) -> StageVerdict:
-    return stage if rule is None else StageVerdict(stage.stage, rule.verdict, rule.reason)
+    if rule is None:
+        return stage
+    return StageVerdict(stage.stage, rule.verdict, rule.reason)
 
 
 # ── by rule ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -84,8 +86,11 @@ def _user_allow(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
 
 def _person(ctx: PolicyContext) -> Iterator[Whom]:
     """Strict rules also find somebody by the id without its channel, and by the id without its label."""
+    users = [ctx.user]
     channel, colon, bare = ctx.user.partition(":")
-    for user in (ctx.user, bare) if colon and channel else (ctx.user,):
+    if colon and channel:
+        users.append(bare)
+    for user in users:
         yield "user", user
         holder, slash, _ = user.partition("/")
         if slash:
@@ -104,7 +109,8 @@ def always_denies(ctx: PolicyContext, book: RuleBook) -> bool:
 
     Only rules without a condition count, and a group's own default. Arguments in `ctx` are not read.
     """
-    rules, group = book.of(ctx.tool.name), book.group(ctx.tool.group)
+    rules = book.of(ctx.tool.name)
+    group = book.group(ctx.tool.group)
     groups: tuple[Whom, ...] = (("group", ctx.tool.group), ("group", group.id))
     channel: tuple[Whom, ...] = (("channel", ctx.channel), ("agent", ctx.agent))
     if rules.denies_always((*_EVERYBODY, *_person(ctx), *channel, *groups, *_TOOL)):
@@ -145,8 +151,10 @@ def _group(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
         return _FRESH
     if rule is not None:
         return StageVerdict("group-policy", rule.verdict, rule.reason)
-    what = group.id if group.id == ctx.tool.group else f"{ctx.tool.group} (taken as {CUSTOM.id})"
-    return StageVerdict("group-policy", group.default_policy, f"default of group {what}", is_default=True)
+    reason = f"default of group {ctx.tool.group}"
+    if group.id != ctx.tool.group:
+        reason += f" (taken as {CUSTOM.id})"
+    return StageVerdict("group-policy", group.default_policy, reason, is_default=True)
 
 
 def _tool(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
@@ -156,7 +164,9 @@ def _tool(ctx: PolicyContext, book: RuleBook) -> StageVerdict:
             return _TOOL_FRESH
         if ctx.tool.changes:
             return _CHANGE_FRESH
-    return _apply_rule(_TOOL_DEFAULT if ctx.tool.requires_approval else _TOOL_SILENT, rule)
+    if ctx.tool.requires_approval:
+        return _apply_rule(_TOOL_DEFAULT, rule)
+    return _apply_rule(_TOOL_SILENT, rule)
 
 
 # ── by nature ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,8 +247,10 @@ class Policy:
 
 def _settle(said: list[StageVerdict]) -> Judgement:
     """Of stages among which no deny was."""
+    stages = tuple(said)
     allowed = next((word for word in said if word.verdict == "allow" and not word.is_default), None)
-    stages = tuple(said) if allowed is None else tuple(_lift(word, allowed.stage) for word in said)
+    if allowed is not None:
+        stages = tuple(_lift(word, allowed.stage) for word in said)
     for word in stages:
         if word.verdict == "require-approval" and not word.lifted_by:
             return Judgement("require-approval", word.reason, word.stage, stages)
@@ -249,24 +261,19 @@ def _settle(said: list[StageVerdict]) -> Judgement:
 
 
 def _lift(word: StageVerdict, by: str) -> StageVerdict:
-    return replace(word, lifted_by=by) if word.is_default and word.verdict == "require-approval" else word
+    if word.is_default and word.verdict == "require-approval":
+        return replace(word, lifted_by=by)
+    return word
 
 
 def announce(judgement: Judgement, ctx: PolicyContext, call_id: str, emit: Emit, ids: Ids) -> None:
-    verdict, stage, reason = judgement.verdict, judgement.deciding_stage, judgement.reason
+    verdict = judgement.verdict
+    stage = judgement.deciding_stage
+    reason = judgement.reason
     warnings = [word.warning for word in judgement.stages if word.warning and verdict != "deny"]
-    emit(
-        PolicyJudged(
-            call_id=call_id,
-            tool=ctx.tool.name,
-            verdict=verdict,
-            stage=stage,
-            reason=reason,
-            sensitive=bool(warnings),
-            **ids,
-        )
-    )
+    call = {"call_id": call_id, "tool": ctx.tool.name}
+    emit(PolicyJudged(**call, verdict=verdict, stage=stage, reason=reason, sensitive=bool(warnings), **ids))
     if verdict == "deny":
-        emit(PolicyDenied(call_id=call_id, tool=ctx.tool.name, reason=reason, **ids))
+        emit(PolicyDenied(**call, reason=reason, **ids))
     for warning in warnings:
         log.warning("%s: for %s on %s, %s by %s (%s)", warning, ctx.user, ctx.channel, verdict, stage, reason)

@@ -91,15 +91,18 @@ class Rule:
                 raise ConfigError(f"who names {each!r}, which is nobody; write the whole id, with its label")
 
     def __str__(self) -> str:
-        whom = f" for {self.scope} {', '.join(self.who)}" if self.who else ""
-        when = f" when {' and '.join(map(str, self.when))}" if self.when else ""
-        return f"{self.verdict} {self.pattern}{whom}{when}"
+        text = f"{self.verdict} {self.pattern}"
+        if self.who:
+            text += f" for {self.scope} {', '.join(self.who)}"
+        if self.when:
+            text += f" when {' and '.join(map(str, self.when))}"
+        return text
 
 
 class PreparedRule:
     """A rule that costs little to ask."""
 
-    __slots__ = ("_question", "order", "pattern", "reason", "rule", "verdict")
+    __slots__ = ("_ask", "order", "pattern", "reason", "rule", "verdict")
 
     def __init__(self, rule: Rule, place: int) -> None:
         self.rule = rule
@@ -108,14 +111,16 @@ class PreparedRule:
         self.order = (-rule.priority, _STRICTNESS[rule.verdict], place)
         """Smallest first: the higher priority, then the stricter, then as they are written."""
         self.reason = rule.reason or f"rule: {rule}"
-        self._question: Question | None = every(tuple(map(question, rule.when))) if rule.when else None
+        self._ask: Question | None = every(tuple(map(question, rule.when))) if rule.when else None
 
     def applies(self, args: Mapping[str, Any]) -> bool:
-        """Where nobody can tell, the strict apply and the generous do not."""
-        if self._question is None:
+        """Where nobody can tell, a deny and an approval apply, and an allow does not."""
+        if self._ask is None:
             return True
-        answer = self._question(args)
-        return self.verdict != "allow" if answer is None else answer
+        answer = self._ask(args)
+        if answer is None:
+            return self.verdict != "allow"
+        return answer
 
 
 Whom = tuple[Scope, str]
@@ -249,13 +254,11 @@ def _problems(where: str, rule: Rule, names: Collection[str], groups: Collection
 def suggest_names(name: str, known: Iterable[str]) -> str:
     """What to append to a complaint: the names that were perhaps meant, or all of them where they are few."""
     names = sorted(known)
-    alike = get_close_matches(name, names, n=3, cutoff=0.6) or _with_that_word(name, names)
+    alike = get_close_matches(name, names, n=3, cutoff=0.6)
+    if not alike and len(name) > 2:  # somebody writes `quote`, and it is `market__quote`
+        alike = [each for each in names if name.casefold() in each.casefold()][:3]
     if alike:
         return f"; did you mean {' or '.join(alike)}?"
-    return f"; there are {', '.join(names)}" if 0 < len(names) <= 20 else "; `finclaw tools list` shows them all"
-
-
-def _with_that_word(name: str, names: Iterable[str]) -> list[str]:
-    """Somebody writes `quote`, and it is `market__quote`."""
-    wanted = name.casefold()
-    return [each for each in names if wanted in each.casefold()][:3] if len(wanted) > 2 else []
+    if 0 < len(names) <= 20:
+        return f"; there are {', '.join(names)}"
+    return "; `finclaw tools list` shows them all"
