@@ -15,8 +15,8 @@ from finclaw.redaction.labels import find_labelled_secrets
 from finclaw.redaction.numbers import find_numbers
 from finclaw.redaction.patterns import find_keys
 from finclaw.redaction.redact import redact
-from finclaw.tools.guard_options import compile_operator_pattern
 from finclaw.tools.result_guard import GuardOptions, as_text, guard, guard_off_loop, strip_markup, strip_traceback
+from finclaw.tools.settings import compile_operator_pattern
 
 BUSY = 6 if sys.gettrace() else 2
 """How much longer the same work may take on a machine that has other work to do, for its caches are shared; and where

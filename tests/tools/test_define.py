@@ -7,8 +7,7 @@ from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
-from finclaw.tools.define import tool
-from finclaw.tools.signature import input_schema
+from finclaw.tools.define import input_schema, tool
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
 

@@ -11,7 +11,7 @@ from finclaw.config.load import load_settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.port import ToolScope
 from finclaw.testing import FakeClock, MemoryChannel, ScriptedProvider, call, reply
-from finclaw.tools.guard_options import GuardChoice, GuardFor, GuardOptions
+from finclaw.tools.settings import GuardChoice, GuardFor, GuardOptions
 
 CARD = "4111 1111 1111 1111"
 

@@ -13,9 +13,8 @@ from msgspec import Meta, Struct
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolOutput, ToolScope
-from finclaw.tools.define import DefinedTool, raw_tool, tool
+from finclaw.tools.define import DefinedTool, raw_tool, read_docstring, tool
 from finclaw.tools.result_guard import NO_RESULT
-from finclaw.tools.signature import read_docstring
 
 SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
 

@@ -32,10 +32,10 @@ from finclaw.policy import Consent
 from finclaw.policy.groups import on_demand
 from finclaw.policy.policy import Policy
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.guard_options import GuardChoice
 from finclaw.tools.loop_guard import LoopGuard
 from finclaw.tools.outbound_files import PutBlob
 from finclaw.tools.registry import ToolRegistry
+from finclaw.tools.settings import GuardChoice
 
 
 class AgentLayers(Struct, frozen=True, kw_only=True):

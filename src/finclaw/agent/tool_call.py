@@ -55,10 +55,10 @@ from finclaw.redaction.redact import describe_error
 from finclaw.taint.origin import format_origin, origin_of
 from finclaw.taint.sources import sources_met
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.guard_options import GuardChoice
 from finclaw.tools.outbound_files import PutBlob, keep_what_fits
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.result_guard import GuardOptions, guard, guard_off_loop
+from finclaw.tools.settings import GuardChoice
 from finclaw.tools.time_limit import Broken, CutOff, run_with_limit
 
 log = logging.getLogger(__name__)

@@ -37,12 +37,14 @@ class Action(Struct, frozen=True, kw_only=True):
 
 def has_drifted(shown: Mapping[str, Any] | None, now: Mapping[str, Any] | None, percent: Decimal) -> bool:
     """Numbers, written as such or as text, may move by so many percent of what was shown; all else must be the same."""
-    before, after = shown or {}, now or {}
+    before = shown or {}
+    after = now or {}
     return before.keys() != after.keys() or any(_has_moved(before[key], after[key], percent) for key in before)
 
 
 def _has_moved(before: Any, after: Any, percent: Decimal) -> bool:
-    old, new = _read_number(before), _read_number(after)
+    old = _read_number(before)
+    new = _read_number(after)
     if old is None or new is None:
         return before != after
     return abs(new - old) * 100 > abs(old) * percent
@@ -55,4 +57,6 @@ def _read_number(value: Any) -> Decimal | None:
         number = Decimal(str(value))
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    if not number.is_finite():
+        return None
+    return number

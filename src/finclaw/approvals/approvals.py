@@ -32,6 +32,7 @@ from finclaw.kernel.approval import (
     RefusalReason,
 )
 from finclaw.kernel.envelope import ActionButton, Inbound
+from finclaw.kernel.event import ApprovalChange
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.store_port import ApprovalStore, Inbox
@@ -147,15 +148,19 @@ class Approvals:
             raise
 
     def _question(self, action: Action, *, authenticated: bool) -> Approval:
-        inbound, money = action.inbound, action.moves_money
-        wanted = action_hash(action.tool, action.args, action.definition)
+        inbound = action.inbound
         args = deepcopy(dict(action.args))  # ours alone: nobody changes them while they are shown and kept
         now = self._clock.now().astimezone(UTC)
+        scopes: tuple[ApprovalScope, ...] = ("once", "session", "always")
+        seconds = self._settings.expire_s
+        if action.moves_money:
+            scopes = ("once",)
+            seconds = self._settings.order_expire_s
         return Approval(
             id=new_approval_id(),
             tool=action.tool,
             args=args,
-            hash=wanted,
+            hash=action_hash(action.tool, action.args, action.definition),
             definition=action.definition,
             session=action.session,
             inbound_id=action.inbound_id,
@@ -168,9 +173,9 @@ class Approvals:
             thread=inbound.thread,
             chat_type=inbound.chat_type,
             approvers=approvers_for(inbound, self._people, self._settings, authenticated=authenticated),
-            scopes=("once",) if money else ("once", "session", "always"),
+            scopes=scopes,
             asked_at=now,
-            expires_at=now + timedelta(seconds=self._settings.order_expire_s if money else self._settings.expire_s),
+            expires_at=now + timedelta(seconds=seconds),
             quote=action.quote,
             sources=action.sources,
             language=inbound.reply_language,
@@ -190,7 +195,7 @@ class Approvals:
             raise ToolDenied(f"{asked.decided_by} may no longer approve it; {asked.tool} was not run. Ask again")
         if not await self._store.use(approval_id, turn_id, action_hash(asked.tool, asked.args, asked.definition)):
             now = await self._store.approval(approval_id)
-            state = "gone" if now is None else now.state
+            state = now.state if now else "gone"
             raise ToolDenied(f"its approval is {state}; {asked.tool} was not run")
         self._announce("run", asked, by=turn_id)
         return asked
@@ -237,14 +242,26 @@ class Approvals:
         # The reason is told to whoever asked, who is often somebody else.
         told = redact_for_display(reason)
         decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
-        giver = None if session in (None, asked.session) else (evidence, str(session))
-        follows = partial(self._submit_run, asked.id, giver) if verdict == "granted" else self._submit
-        is_told = verdict == "denied" and session == asked.session  # by the answer to this very decision
-        message = None if is_told else messages.decision_message(asked, decision)
-        decided = await self._store.decide(asked.id, decision, message, follows)
+        if verdict == "granted":
+            decided = await self._grant(asked, decision, evidence, session)
+            change: ApprovalChange = "approved"
+        else:
+            # The answer to this very decision tells of a denial in the chat where it was asked for.
+            message = None if session == asked.session else messages.decision_message(asked, decision)
+            decided = await self._store.decide(asked.id, decision, message, self._submit)
+            change = "denied"
         if not isinstance(decided, Refusal):
-            self._announce("approved" if verdict == "granted" else "denied", decided, by=decision.by)
+            self._announce(change, decided, by=decision.by)
         return decided
+
+    async def _grant(
+        self, asked: Approval, decision: Decision, evidence: Inbound, session: str | None
+    ) -> Approval | Refusal:
+        giver: tuple[Inbound, str] | None = None
+        if session is not None and session != asked.session:
+            giver = (evidence, session)
+        submit_run = partial(self._submit_run, asked.id, giver)
+        return await self._store.decide(asked.id, decision, messages.decision_message(asked, decision), submit_run)
 
     def _submit_run(self, approval_id: str, giver: tuple[Inbound, str] | None, accepted: Accepted) -> None:
         """Called by the commit of the decision. The giver is known before the run begins, which may end at once."""
@@ -271,20 +288,25 @@ class Approvals:
     async def approval(self, typed: str) -> Approval | None:
         """By its id as somebody typed it: whole, or a beginning that only one has, of open ones first."""
         found = await self._find(typed)
-        return None if isinstance(found, str) else found
+        if isinstance(found, str):
+            return None
+        return found
 
     async def _find(self, typed: str) -> Approval | RefusalReason:
-        whole, begins = read_approval_id(typed), read_short_id(typed)
+        whole = read_approval_id(typed)
         if whole is not None:
             return await self._store.approval(whole) or "unknown"
+        begins = read_short_id(typed)
         if begins is None:
             return "unknown"
         if len(begins) < len("ap-") + SHORTEST_TYPED:
             return "too_short"
         for states, limit in ((_OPEN[:1], _MANY), (_EVERY, _RECENT)):
             found = [each for each in await self._store.approvals(states, limit=limit) if each.id.startswith(begins)]
+            if len(found) > 1:
+                return "ambiguous"
             if found:
-                return found[0] if len(found) == 1 else "ambiguous"
+                return found[0]
         return "unknown"
 
     async def approvals(

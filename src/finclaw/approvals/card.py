@@ -97,8 +97,11 @@ def decision_buttons(asked: Sequence[Approval], prefix: str = "/") -> tuple[Acti
 
 
 def _decision(approval: Approval, prefix: str, *, several: bool) -> Iterable[ActionButton]:
-    which = f" {short_id(approval.id)}" if several else ""
-    yes, no = (f"{label}{which}" for label in _LABELS[approval.language])
+    yes, no = _LABELS[approval.language]
+    if several:
+        which = short_id(approval.id)
+        yes = f"{yes} {which}"
+        no = f"{no} {which}"
     yield ActionButton(label=yes, command=f"{prefix}approve {approval.id}", style="primary")
     yield ActionButton(label=no, command=f"{prefix}deny {approval.id}", style="danger")
 
@@ -108,7 +111,10 @@ def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:
     yield ""
     action = words["action"].format(tool=quote_text(approval.tool)[1:-1])
     yield _QUESTIONS[approval.language].get(approval.tool, action)
-    yield from (f"• {line}" for line in format_lines(approval.args)) if approval.args else (words["nothing"],)
+    if approval.args:
+        yield from (f"• {line}" for line in format_lines(approval.args))
+    else:
+        yield words["nothing"]
     if approval.quote:
         yield ""
         yield words["quote"]
@@ -120,8 +126,8 @@ def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:
         yield ""
         yield words["sources"]
         yield from (f"• {quote_text(source)}" for source in approval.sources[:_SOURCES])
-        if more := len(approval.sources) - _SOURCES:
-            yield from (words["more"].format(number=more),) if more > 0 else ()
+        if len(approval.sources) > _SOURCES:
+            yield words["more"].format(number=len(approval.sources) - _SOURCES)
     yield ""
 
 
@@ -154,7 +160,9 @@ def deadline(approval: Approval) -> str:
 
 def _name(approver: str, words: dict[str, str]) -> str:
     kind, _, role = approver.partition(":")
-    return words["role"].format(role=role) if kind == "role" and ":" not in role else quote_text(approver)[1:-1]
+    if kind == "role" and ":" not in role:
+        return words["role"].format(role=role)
+    return quote_text(approver)[1:-1]
 
 
 _COMMAND: Final = re.compile(
@@ -196,7 +204,9 @@ def without_forged_consent(text: str) -> str:
     clean = ID_IN_TEXT.sub(mark, clean).replace(MARK, mark)
     clean = _DISGUISED.sub(lambda found: mark if _reads_as_id(found) else found[0], clean)
     clean = _TITLE.sub("", clean)
-    return text if clean == text else clean
+    if clean == text:
+        return text
+    return clean
 
 
 def _may_hold_consent(text: str) -> bool:

@@ -15,7 +15,7 @@ from finclaw.kernel.approval import Approval
 from finclaw.kernel.message import ToolStatus
 from finclaw.kernel.person import reader_zone
 from finclaw.redaction.redact import redact_for_display
-from finclaw.text import Language
+from finclaw.text import Language, shorten
 from finclaw.transcript.approval_ids import short_id
 
 _KOREA: Final = timezone(timedelta(hours=9), "KST")
@@ -42,8 +42,11 @@ def _zone(moment: datetime, language: Language) -> tzinfo | None:
     """
     if own := reader_zone():
         return own
-    chosen = os.environ.get("TZ") or moment.astimezone().utcoffset()
-    return None if chosen else _KOREA if language == "ko" else UTC
+    if os.environ.get("TZ") or moment.astimezone().utcoffset():
+        return None
+    if language == "ko":
+        return _KOREA
+    return UTC
 
 
 _PLAIN: Final = (
@@ -83,10 +86,12 @@ def quote_text(value: str) -> str:
 
 def _list_neighbours(value: str) -> list[str]:
     """For each character the last one before it that looks like no other; empty where there is none."""
-    last, found = "", list[str]()
+    last = ""
+    found: list[str] = []
     for character in value:
         found.append(last)
-        last = last if character in _AMBIGUOUS else character
+        if character not in _AMBIGUOUS:
+            last = character
     return found
 
 
@@ -123,7 +128,9 @@ def format_number(value: int | float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     digits = f"{Decimal(repr(value)):,f}"
-    return digits if "." in digits else digits + ".0"
+    if "." in digits:
+        return digits
+    return f"{digits}.0"
 
 
 def format_lines(value: Any, path: str = "") -> Iterator[str]:
@@ -141,7 +148,9 @@ def format_lines(value: Any, path: str = "") -> Iterator[str]:
 def _join_path(path: str, key: str) -> str:
     if not _WORD.fullmatch(key):
         return f"{path}[{quote_text(key)}]"
-    return f"{path}.{key}" if path else key
+    if not path:
+        return key
+    return f"{path}.{key}"
 
 
 def _format_value(value: Any) -> str:
@@ -149,8 +158,10 @@ def _format_value(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
         return format_number(value)
-    if isinstance(value, Mapping | list | tuple):
-        return "{}" if isinstance(value, Mapping) else "[]"
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, list | tuple):
+        return "[]"
     return quote_text(str(value))
 
 
@@ -184,9 +195,10 @@ _LONGEST_ENDING: Final = 600
 
 def action_line(approval: Approval, longest: int = LONGEST) -> str:
     """`broker__order: symbol = "AAPL"; quantity = 10`, cut where it is too long for a line."""
-    shown = redact_for_display("; ".join(_parts(approval)))  # in this order: no half of a secret is left
-    line = f"{tool_name(approval)}: {shown}" if shown else tool_name(approval)
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    line = tool_name(approval)
+    if shown := redact_for_display("; ".join(_parts(approval))):  # before the cut: no half of a secret is left
+        line = f"{line}: {shown}"
+    return shorten(line, longest)
 
 
 def action_lines(approval: Approval) -> Iterator[str]:
@@ -230,9 +242,6 @@ def _unlike(approval_id: str, ids: Collection[str]) -> str:
 
 def _parts(approval: Approval) -> list[str]:
     """In the order of the card: what is kept has lost its own."""
-    known = [
-        *(format_lines(approval.args) if approval.args else ()),
-        *(format_lines(approval.quote) if approval.quote else ()),
-    ]
+    known = [line for values in (approval.args, approval.quote) if values for line in format_lines(values)]
     places = {line: approval.card.find(f"• {line}\n") for line in known}
     return sorted(known, key=lambda line: places[line])

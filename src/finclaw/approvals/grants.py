@@ -9,13 +9,7 @@ from finclaw.approvals.announce import Announcer
 from finclaw.approvals.people import People, identity_of, may_revoke, may_still_give
 from finclaw.approvals.remote_approvers import ChatDirectory
 from finclaw.approvals.settings import ApprovalSettings
-from finclaw.kernel.approval import (
-    Approval,
-    Grant,
-    Refusal,
-    RefusalReason,
-    Standing,
-)
+from finclaw.kernel.approval import Approval, Grant, Refusal, RefusalReason, Standing
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.store_port import ApprovalStore
@@ -44,9 +38,7 @@ class Grants:
         self._announce = announce
 
     async def standing(self, action: Action) -> Grant | None:
-        """The yes that somebody gave for exactly this, here or everywhere, and might still give. There is none for what
-        moves money.
-        """
+        """Return the grant that matches this action, if its giver may still give it; none for what moves money."""
         first = await self._first(action)
         if first is None or await self._giver_may(first) is not None:
             return first
@@ -65,7 +57,8 @@ class Grants:
     async def _first(self, action: Action) -> Grant | None:
         if action.moves_money:
             return None
-        wanted, who = action_hash(action.tool, action.args, action.definition), identity_of(action.inbound)
+        wanted = action_hash(action.tool, action.args, action.definition)
+        who = identity_of(action.inbound)
         while grant := await self._store.find_grant(action.tool, wanted, who, action.session):
             if self._until(grant) > self._clock.now():
                 return grant
@@ -78,7 +71,9 @@ class Grants:
         if asked is None:
             return None
         authenticated = self._chats.capabilities(asked.channel).authenticated
-        return asked if may_still_give(asked, self._people, self._settings, authenticated=authenticated) else None
+        if not may_still_give(asked, self._people, self._settings, authenticated=authenticated):
+            return None
+        return asked
 
     async def list_grants(self, limit: int = 100) -> Sequence[Standing]:
         return [self._describe_grant(grant, asked) for grant, asked in await self._valid(limit)]
@@ -97,8 +92,8 @@ class Grants:
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
         """Take one back. Whoever it lets act may give it up, and whoever might give it may take it back."""
         grant_id = await self._id_of(typed)
-        asked = None if grant_id is None else await self._store.approval(grant_id)
-        if asked is None:
+        asked = grant_id and await self._store.approval(grant_id)
+        if not asked:
             return Refusal("unknown")
         why = self._may_revoke(asked, evidence)
         if why is not None:
@@ -109,12 +104,14 @@ class Grants:
         return self._describe_grant(_as_given(asked), asked)
 
     async def _id_of(self, typed: str) -> str | None:
-        """A whole id, or a beginning that one standing yes alone has."""
+        """Resolve a full id or an unambiguous prefix."""
         begins = read_short_id(typed)
         if begins is None or len(begins) < len("ap-") + SHORTEST_TYPED:
             return read_approval_id(typed)
         found = [grant.id for grant in await self._store.grants(_MANY) if grant.id.startswith(begins)]
-        return found[0] if len(found) == 1 else None
+        if len(found) != 1:
+            return None
+        return found[0]
 
     def _may_revoke(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
         authenticated = self._chats.capabilities(evidence.channel).authenticated

@@ -43,9 +43,11 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
 
 def decision_message(approval: Approval, decision: Decision) -> Inbound:
     """For the requester's session: an approval runs the action there; a denial is a line."""
-    if decision.verdict == "denied":
-        return _line_message(approval, "denied_because" if decision.reason else "denied", decision.reason)
-    return _inbound(approval, "granted", limits=Limits(approval=approval.id))
+    if decision.verdict != "denied":
+        return _inbound(approval, "granted", limits=Limits(approval=approval.id))
+    if decision.reason:
+        return _line_message(approval, "denied_because", decision.reason)
+    return _line_message(approval, "denied")
 
 
 def expiry_message(approval: Approval) -> Inbound:

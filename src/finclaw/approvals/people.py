@@ -56,12 +56,14 @@ class People:
             for each in person.known_as:
                 if each in self._roles:
                     raise ConfigError(f"people names {each} twice; a sender is one person")
-                self._roles[each], self._names[each] = person.roles, person.name
+                self._roles[each] = person.roles
+                self._names[each] = person.name
                 self._known_as[each] = person.known_as
         here = tuple(each for each in LOCAL if each not in self._roles)
         self._entries = [*((person.name, person.known_as) for person in people), ("owner", here)]
         for each in here:
-            self._roles[each], self._known_as[each] = ("owner",), here
+            self._roles[each] = ("owner",)
+            self._known_as[each] = here
 
     def entries(self) -> Sequence[tuple[str, Sequence[str]]]:
         """Everybody by name, with their identities: the settings' people, and the owner."""
@@ -74,14 +76,16 @@ class People:
     def sender(self, inbound: Inbound) -> Sender:
         """The sender with the roles that are theirs here, whatever the message claims."""
         roles = self._roles_of(identity_of(inbound))
-        return inbound.sender if inbound.sender.roles == roles else replace(inbound.sender, roles=roles)
+        if inbound.sender.roles == roles:
+            return inbound.sender
+        return replace(inbound.sender, roles=roles)
 
     def _roles_of(self, who: str) -> tuple[str, ...]:
         """Of a label its own, where the settings name it; else those of whoever vouches for it."""
         if who in self._roles:
             return self._roles[who]
-        lender = next((each for each in self._vouching if who.startswith(f"{each}/")), None)
-        return () if lender is None else self._roles.get(lender, ())
+        lender = next((each for each in self._vouching if who.startswith(f"{each}/")), "")
+        return self._roles.get(lender, ())
 
     def name(self, who: str) -> str:
         """What somebody is called; their identity when they have no name here."""
@@ -92,8 +96,11 @@ class People:
 
         Whoever writes under a label (`X/label`) holds the token or account `X`, so those of `X` are among them.
         """
-        own, holder = self._own_identities(who), _label_holder(who)
-        return own if holder is None else tuple(dict.fromkeys((*own, *self._own_identities(holder))))
+        own = self._own_identities(who)
+        holder = _label_holder(who)
+        if holder is None:
+            return own
+        return tuple(dict.fromkeys((*own, *self._own_identities(holder))))
 
     def same_person(self, one: str, other: str) -> bool:
         """Whether one human being may be behind both identities: for four eyes, labels of one holder are one pair."""
@@ -120,9 +127,13 @@ class People:
 
 def _label_holder(who: str) -> str | None:
     """`channel:account:X` of `channel:account:X/label`; None for an identity without a label."""
-    channel, account, sender = who.split(":", 2) if who.count(":") > 1 else ("", "", "")
+    if who.count(":") < 2:
+        return None
+    channel, account, sender = who.split(":", 2)
     holder, _, label = sender.partition("/")
-    return f"{channel}:{account}:{holder}" if holder and label else None
+    if not holder or not label:
+        return None
+    return f"{channel}:{account}:{holder}"
 
 
 def identity_of(inbound: Inbound) -> str:
@@ -138,8 +149,9 @@ def approvers_for(
             "this needs a person's approval, and nobody reads along here; leave it to the main conversation"
         )
     me = identity_of(inbound)
-    own = settings.own == "direct" and inbound.chat_type == "direct" and authenticated
-    approvers = (me, *settings.approvers) if own else settings.approvers
+    approvers = settings.approvers
+    if settings.own == "direct" and inbound.chat_type == "direct" and authenticated:
+        approvers = (me, *approvers)
     reached = frozenset[str]().union(*map(people.who, approvers))
     if settings.own == "never":
         reached = frozenset(each for each in reached if not people.same_person(me, each))
@@ -165,12 +177,15 @@ def may_decide(
         return None
     if who != approval.asked_by or not _is_their_own(approval):
         return "not_an_approver"
-    return None if _same_chat(approval, evidence) else "elsewhere"
+    if not _same_chat(approval, evidence):
+        return "elsewhere"
+    return None
 
 
 def may_still_give(approval: Approval, people: People, settings: ApprovalSettings, *, authenticated: bool) -> bool:
     """Whether whoever said yes to it might do so now. `authenticated`: so is the channel that it was asked in."""
-    giver, requester = approval.decided_by or "", approval.asked_by
+    giver = approval.decided_by or ""
+    requester = approval.asked_by
     if settings.own == "never" and people.same_person(requester, giver):
         return False
     if any(giver in people.who(each) for each in settings.approvers):
@@ -186,8 +201,9 @@ def may_revoke(
         return why
     who = identity_of(evidence)
     approvers = (*settings.approvers, *approval.approvers)
-    theirs = who in people.known_as(approval.asked_by) or any(who in people.who(each) for each in approvers)
-    return None if theirs else "not_an_approver"
+    if who in people.known_as(approval.asked_by) or any(who in people.who(each) for each in approvers):
+        return None
+    return "not_an_approver"
 
 
 def decides_here(approval: Approval, people: People, settings: ApprovalSettings) -> bool:

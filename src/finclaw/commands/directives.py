@@ -49,7 +49,9 @@ class GivenDirective(Struct, frozen=True):
         """What it sets; None: the word is no value."""
         if self.is_default:
             return self.directive.default or None
-        return self.directive.read(self.word) if self.word else self.directive.bare
+        if not self.word:
+            return self.directive.bare
+        return self.directive.read(self.word)
 
 
 class DirectiveLine(Struct, frozen=True):
@@ -79,12 +81,15 @@ class Directives:
 
     def parse(self, text: str, start: int) -> DirectiveLine | None:
         """The directives at the start of a text. None: there are none, or only one that asks for its value."""
-        given, at = list[GivenDirective](), start
+        given: list[GivenDirective] = []
+        at = start
         while (found := self._read(text, at)) is not None:
             one, at = found
             given.append(one)
         asks = len(given) == 1 and not given[0].word and given[0].directive.bare is None and at == len(text)
-        return None if not given or asks else DirectiveLine(tuple(given), at)
+        if not given or asks:
+            return None
+        return DirectiveLine(tuple(given), at)
 
     def _read(self, text: str, at: int) -> tuple[GivenDirective, int] | None:
         first = _WORD.match(text, at)
@@ -105,7 +110,8 @@ class Directives:
     def find_objection(self, given: Sequence[GivenDirective], scope: CommandScope, *, alone: bool) -> str | None:
         """Why one of them is not allowed for this person, agent or model, in words for the person."""
         for each in given:
-            shown, language = f"{self._prefix}{each.command.name}", scope.language
+            shown = f"{self._prefix}{each.command.name}"
+            language = scope.language
             roles = (*self._roles.get(each.command.name, ()), *each.command.roles)
             if roles and not set(roles) & set(scope.sender.roles):
                 which = "roles" if alone else "inline_roles"
@@ -141,7 +147,9 @@ class Directives:
         return say("kept", scope.language, lines, self._prefix, first.command.name)
 
     def _read_kept(self, session: str) -> TurnOptions:
-        return NO_OPTIONS if self._options is None else self._options.find(session)
+        if self._options is None:
+            return NO_OPTIONS
+        return self._options.find(session)
 
 
 def set_options(options: TurnOptions, given: Sequence[GivenDirective]) -> TurnOptions:

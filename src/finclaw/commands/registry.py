@@ -47,11 +47,14 @@ def split_arguments(line: str) -> tuple[str, ...]:
         mark = _CLOSING_MARKS.get(line[start])
         if mark is not None and closing_at.get(mark, 0) <= start:
             found = line.find(mark, start + 1)
-            closing_at[mark] = len(line) if found < 0 else found
-        end = len(line) if mark is None else closing_at[mark]
-        is_quoted = end < len(line) and not line[end + 1 : end + 2].strip()
-        arguments.append(line[start + 1 : end] if is_quoted else word[0])
-        position = end + 1 if is_quoted else word.end()
+            closing_at[mark] = found if found >= 0 else len(line)
+        end = closing_at.get(mark or "", len(line))
+        if end < len(line) and not line[end + 1 : end + 2].strip():
+            arguments.append(line[start + 1 : end])
+            position = end + 1
+        else:
+            arguments.append(word[0])
+            position = word.end()
     return tuple(arguments)
 
 
@@ -100,7 +103,9 @@ class CommandRegistry:
         """The command in one tidy line, by the prefix and its name, or by words that stand for it. None: it is none."""
         if not content.startswith(prefix):
             meant = self._find_by_words(content)
-            return None if meant is None else ParsedCommand(meant.name, (), content)
+            if meant is None:
+                return None
+            return ParsedCommand(meant.name, (), content)
         name, _, rest = content.removeprefix(prefix).partition(" ")
         if name.casefold() not in self._by_name:
             return None

@@ -16,7 +16,7 @@ from finclaw.kernel.chunk import Model
 from finclaw.policy import Consent
 from finclaw.policy.policy import Policy
 from finclaw.policy.rule import check_rules
-from finclaw.tools.guard_options import GuardChoice
+from finclaw.tools.settings import GuardChoice
 
 log = logging.getLogger(__name__)
 

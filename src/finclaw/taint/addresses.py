@@ -46,7 +46,8 @@ def written_addresses(text: str, *, bare: bool = False) -> Iterator[str]:
 
 def without_punctuation(word: str) -> str:
     """What ends a sentence or closes a bracket is not part of it; a bracket that it opens itself is."""
-    end, unopened = len(word), word.count(")") - word.count("(")
+    end = len(word)
+    unopened = word.count(")") - word.count("(")
     while end:
         last = word[end - 1]
         if last == ")" and unopened > 0:

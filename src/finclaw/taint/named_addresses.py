@@ -38,8 +38,9 @@ class NamedAddresses:
         self._asked_by = asked_by
         self._find_web_tool = find_web_tool
         self._is_model_written = is_model_written
-        # A helper of a turn that had read strangers' words would be a fresh share for every task it is given.
-        self._share = 0 if asked_by.limits is not None and asked_by.limits.sources else FEW
+        self._share = FEW
+        if asked_by.limits is not None and asked_by.limits.sources:
+            self._share = 0  # a helper of a turn that had read untrusted text would get a new share with every task
         self._given: set[str] = set()
         """By the person: addresses, and whole lines and phrases of theirs."""
         self._pages: dict[str, list[str]] = {}
@@ -95,8 +96,9 @@ class NamedAddresses:
     def _read_page(self, result: ToolResult) -> None:
         if not result.origin or result.status != "ok" or self._is_model_written(result.name):
             return
-        call = self._calls.get(result.call_id)
-        echoed = set[str]() if call is None else set(_texts(call.args))
+        echoed: set[str] = set()
+        if result.call_id in self._calls:
+            echoed.update(_texts(self._calls[result.call_id].args))
         beginning = self._beginnings.get(result.call_id) or self._by_origin.get(result.origin, result.name)
         self._by_origin.setdefault(result.origin, beginning)
         self._name(addresses_in(result.content) - echoed, beginning)

@@ -40,13 +40,19 @@ def describe_author(inbound: Inbound, accepted: Inbound) -> dict[str, Any]:
     `inbound` is the message as layers changed it: a layer can add a source, and cannot remove one of `accepted`.
     """
     metadata: dict[str, Any] = {}
-    handed_down = () if accepted.limits is None else accepted.limits.sources
-    forwarded = (passed_on_by(inbound.sender.id),) if inbound.forwarded or accepted.forwarded else ()
-    if sources := [*handed_down, *forwarded]:
+    sources = list(_handed_down(accepted))
+    if inbound.forwarded or accepted.forwarded:
+        sources.append(passed_on_by(inbound.sender.id))
+    if sources:
         metadata[SOURCES] = sources
     if accepted.chat_type != "direct" and not accepted.is_internal:
         metadata[AUTHOR] = accepted.sender.id
     return metadata
+
+
+def _handed_down(inbound: Inbound) -> Sequence[str]:
+    """The sources that a turn had read when it gave this task to a helper."""
+    return inbound.limits.sources if inbound.limits else ()
 
 
 def is_typed(inbound: Inbound) -> bool:
@@ -56,7 +62,9 @@ def is_typed(inbound: Inbound) -> bool:
 
 def context_sources(provided: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the sources of the untrusted text among the fields of a turn's context."""
-    return ("news headlines",) if provided.get("news_context") else ()
+    if not provided.get("news_context"):
+        return ()
+    return ("news headlines",)
 
 
 def sources_read(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -65,7 +73,9 @@ def sources_read(messages: Iterable[Message]) -> tuple[str, ...]:
 
 
 def sources_of(message: Message) -> Sequence[str]:
-    said = (QUOTED,) if message.source.kind == "user" and _QUOTE.search(message.text) else ()
+    quoted: Sequence[str] = ()
+    if message.source.kind == "user" and _QUOTE.search(message.text):
+        quoted = (QUOTED,)
     about = message.metadata
     if (
         len(message.blocks) == 1
@@ -73,10 +83,12 @@ def sources_of(message: Message) -> Sequence[str]:
         and SOURCES not in about
         and AUTHOR not in about
     ):
-        return said  # as most are, and there may be ten thousand
+        return quoted  # as most are, and there may be ten thousand
+    sources = list(kept_sources(message))
     author: object = message.metadata.get(AUTHOR)
-    by = (written_by(author),) if isinstance(author, str) else ()
-    return (*kept_sources(message), *by, *said, *(result.origin for result in message.tool_results if result.origin))
+    if isinstance(author, str):
+        sources.append(written_by(author))
+    return (*sources, *quoted, *(result.origin for result in message.tool_results if result.origin))
 
 
 def sources_met(conversation: ConversationView, asked_by: Inbound | None = None) -> tuple[str, ...]:
@@ -98,8 +110,7 @@ def others_heard(conversation: ConversationView, asked_by: Inbound) -> tuple[str
     """
     own = written_by(asked_by.sender.id)
     if asked_by.chat_type == "direct":
-        handed_down = () if asked_by.limits is None else asked_by.limits.sources
-        return tuple(source for source in handed_down if source.startswith(_BY) and source != own)
+        return tuple(source for source in _handed_down(asked_by) if source.startswith(_BY) and source != own)
     added = (event.message for event in conversation.events if isinstance(event, Append | Replace))
     messages = (*conversation.base_messages, *added)
     wrote = (written_by(each.source.id) for each in messages if each.source.kind == "user")
@@ -120,8 +131,7 @@ def written_by(sender_id: str) -> str:
 
 def own_words(message: Message) -> str:
     """What a person typed. Behind it the gateway may have put a note, such as the names of what they attached."""
-    first = next((block for block in message.blocks if isinstance(block, Text)), None)
-    return "" if first is None else first.text
+    return next((block.text for block in message.blocks if isinstance(block, Text)), "")
 
 
 def unquoted_part(text: str, mark: str = "") -> str:
@@ -157,8 +167,9 @@ def sources_in(event: TurnEvent) -> Iterable[str]:
 
 
 def _read_sources(metadata: Mapping[str, Any]) -> Iterator[str]:
-    told: object = metadata.get(SOURCES)
-    return map(str, cast("Sequence[object]", told)) if isinstance(told, list | tuple) else iter(())
+    sources: object = metadata.get(SOURCES)
+    if isinstance(sources, list | tuple):
+        yield from map(str, cast("Sequence[object]", sources))
 
 
 _MOST_SOURCES: Final = 50
@@ -182,7 +193,9 @@ def remember_note(conversation: ConversationView, sources: Sequence[str], input_
         return remember_taint(conversation, sources)
     known = frozenset(sources_of(turn_input))
     lost = [source for source in sources if source not in known]
-    return _add_sources(turn_input, lost) if lost else None
+    if not lost:
+        return None
+    return _add_sources(turn_input, lost)
 
 
 def _add_sources(message: Message, sources: Sequence[str]) -> Patch:

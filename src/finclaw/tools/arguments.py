@@ -18,6 +18,7 @@ from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.redaction import hide_and_cut
 from finclaw.redaction.redact import redact_for_display
+from finclaw.text import shorten
 from finclaw.tools.schema_limits import CheckCost, CheckWork, SchemaSize
 
 if TYPE_CHECKING:
@@ -52,9 +53,10 @@ class Checked(Struct, frozen=True):
         """One line for the model, behind the result; empty when it wrote what it should."""
         if not self.changes:
             return ""
-        more = len(self.changes) - _MOST_CHANGES_TOLD
-        told = "; ".join(self.changes[:_MOST_CHANGES_TOLD]) + (f"; and {more} more" if more > 0 else "")
-        return f"[Arguments were read as another type than they were written: {told}]"
+        changes = list(self.changes[:_MOST_CHANGES_TOLD])
+        if len(self.changes) > _MOST_CHANGES_TOLD:
+            changes.append(f"and {len(self.changes) - _MOST_CHANGES_TOLD} more")
+        return f"[Arguments were read as another type than they were written: {'; '.join(changes)}]"
 
 
 class CompiledSchema:
@@ -102,7 +104,9 @@ class ArgumentCheck:
         """What is wrong, each in a line for the model. Raises ExtensionError for a schema that is none."""
         compiled = self._schema(spec)
         work = compiled.cost.estimate(complete)
-        return [_TOO_MUCH] if work.is_too_much else compiled.list_complaints(complete, work)
+        if work.is_too_much:
+            return [_TOO_MUCH]
+        return compiled.list_complaints(complete, work)
 
     def _schema(self, spec: ToolSpec) -> CompiledSchema:
         schema, compiled = self._compiled.get(spec.name, (None, None))
@@ -227,11 +231,10 @@ def _complaint(error: "ValidationError") -> str:
     if len(message) > _LONGEST_COMPLAINT:
         # Half of a secret would be known by nobody for what it is: they are taken out before anything is cut.
         message = redact_for_display(hide_and_cut(message, _LONGEST_READ))[: _LONGEST_COMPLAINT - 1] + "…"
-    return f"{path}: {message}" if path else message
+    if not path:
+        return message
+    return f"{path}: {message}"
 
-
-if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 """Of a length that every store and every API can hold."""
@@ -247,7 +250,8 @@ _UNCHANGED: Final = object()
 
 def coerce_arguments(args: dict[str, Any], errors: Errors) -> tuple[dict[str, Any], tuple[str, ...]]:
     """A copy in which values of the wrong type have the right one, where that is exact; and each change in words."""
-    better, changes = deepcopy(args), list[str]()
+    better = deepcopy(args)
+    changes: list[str] = []
     for _ in range(_DEEPEST):
         wanted = [each for error in errors(better) for each in _expected_types(error).items()]
         found = [change for path, types in wanted if (change := _mend(better, path, types))]
@@ -300,7 +304,9 @@ def _coerce_value(value: Any, wanted: Sequence[str]) -> Any:
 
 
 def _integer(text: str) -> Any:
-    return int(text) if _INTEGER.fullmatch(text) else _UNCHANGED
+    if not _INTEGER.fullmatch(text):
+        return _UNCHANGED
+    return int(text)
 
 
 def _number(text: str) -> Any:
@@ -309,7 +315,9 @@ def _number(text: str) -> Any:
     if not _NUMBER.fullmatch(text):
         return _UNCHANGED
     number = float(text)
-    return number if Decimal(text) == Decimal(repr(number)) else _UNCHANGED
+    if Decimal(text) != Decimal(repr(number)):
+        return _UNCHANGED
+    return number
 
 
 def _boolean(text: str) -> Any:
@@ -322,7 +330,9 @@ def _json(kind: type) -> Callable[[str], Any]:
             found = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return _UNCHANGED
-        return found if isinstance(found, kind) else _UNCHANGED
+        if not isinstance(found, kind):
+            return _UNCHANGED
+        return found
 
     return read
 
@@ -337,5 +347,4 @@ _READERS: Final[dict[str, Callable[[str], Any]]] = {
 
 
 def _format_value(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+    return shorten(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_SHOWN)

@@ -17,7 +17,9 @@ def neutralize_control_tokens(text: str) -> str:
 
     Doing it again changes nothing. The very same text where there is none, as nearly always.
     """
-    return re.sub(_ANY, r"<\1>", text) if "<<" in text else text
+    if "<<" not in text:
+        return text
+    return re.sub(_ANY, r"<\1>", text)
 
 
 _WHISPER: Final = re.compile("<<[A-Z_]+>>")
@@ -38,19 +40,24 @@ def with_last_line(text: str, line: str, *, begun: bool = False) -> str:
         end -= 1
     if end and (close := find_open_fence(lines[:end])):
         return "\n".join([*lines, close, "", line])  # a token in code is no token
-    said = "\n".join(lines[:end])
-    return "\n".join([said, "", line, *lines[end:]]) if said else text
+    if not end:
+        return text
+    return "\n".join([*lines[:end], "", line, *lines[end:]])
 
 
 def find_open_fence(lines: Sequence[str]) -> str:
     """The line that would close the code in which these lines end; empty where they end in none."""
-    close, marks = "", ""
+    close = ""
+    marks = ""
     for line in lines:
-        found = _FENCE.match(line) if "```" in line or "~~~" in line else None
+        if "```" not in line and "~~~" not in line:
+            continue
+        found = _FENCE.match(line)
         if found is None:
             continue
         if not close:
-            close, marks = found[1] + found[2], found[2]
+            marks = found[2]
+            close = found[1] + marks
         elif found[2].startswith(marks) and not found[3]:
             close = ""
     return close

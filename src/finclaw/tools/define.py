@@ -4,23 +4,38 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from inspect import Parameter
 from pathlib import Path
 from threading import Event
-from typing import Any, Final, TypedDict, Unpack, assert_never, cast, overload
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    TypedDict,
+    Unpack,
+    assert_never,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
-from msgspec.structs import replace
+import msgspec
+from msgspec import Meta, Struct, defstruct, field
+from msgspec.structs import asdict, replace
 
-from finclaw.errors import ExtensionError
+from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.port import Isolation, Quote, ToolOutput, ToolScope
 from finclaw.taint.origin import NEVER_OUR_OWN
 from finclaw.tools.arguments import must_be_schema
-from finclaw.tools.signature import Function, read_docstring, signature_of
 from finclaw.tools.threads import ToolThreads
 from finclaw.tools.time_limit import as_output
 from finclaw.tools.worker import Home, home_of, run_in_process
 
+Function = Callable[..., object]
 Invoke = Callable[[Mapping[str, Any], ToolScope], object]
 """Calls the function with what the model wrote: its result, or an awaitable of it."""
 CUSTOM: Final = "custom"
@@ -68,7 +83,9 @@ class DefinedTool:
         match self.isolation:
             case "loop":
                 given = self.invoke(args, scope)
-                return as_output(await given if inspect.isawaitable(given) else given)
+                if inspect.isawaitable(given):
+                    given = await given
+                return as_output(given)
             case "thread":
                 stop = Event()
                 work = partial(self.invoke, args, replace(scope, stop=stop))
@@ -118,7 +135,8 @@ def _define_from_signature(
 ) -> DefinedTool:
     if name is None:
         name = _name_of(function)
-    description = read_docstring(function).description if description is None else description
+    if description is None:
+        description = read_docstring(function).description
     if not description:
         raise ExtensionError(f"tool {name!r}: say in its docstring what it does; a model knows no more of it than that")
     signature = signature_of(name, function)
@@ -136,19 +154,17 @@ def _build_tool(spec: ToolSpec, function: Function, invoke: Invoke, options: Too
             f"tool {spec.name!r}: what the group {options.get('group')} reads is never one's own; take away own_results"
         )
     settled = options.copy()
-    blocking = not inspect.iscoroutinefunction(function)
-    isolation = settled["isolation"] = options.get("isolation", "thread" if blocking else "loop")
-    if isolation == "thread" and not blocking:
+    is_async = inspect.iscoroutinefunction(function)
+    isolation = options.get("isolation", "loop" if is_async else "thread")
+    settled["isolation"] = isolation
+    if isolation == "thread" and is_async:
         raise ExtensionError(f"tool {spec.name!r}: what runs in a thread is a plain function; take away its `async`")
     # Two orders side by side have no order, so whoever moves money is never run beside another call.
     settled["parallel_safe"] = options.get("parallel_safe", True) and not options.get("transactional", False)
-    return DefinedTool(
-        spec=spec,
-        function=function,
-        invoke=invoke,
-        home=home_of(spec.name, function, raw=invoke is function) if isolation == "process" else None,
-        **settled,
-    )
+    home = None
+    if isolation == "process":
+        home = home_of(spec.name, function, raw=invoke is function)
+    return DefinedTool(spec=spec, function=function, invoke=invoke, home=home, **settled)
 
 
 def _name_of(function: Function) -> str:
@@ -160,5 +176,254 @@ def _name_of(function: Function) -> str:
     if "__" in own:
         return own
     file = Path(cast("str", code.co_filename))
-    resource = file.parent.name if file.stem == "__init__" else file.stem
+    resource = file.stem
+    if resource == "__init__":
+        resource = file.parent.name
     return f"{_NOT_IN_NAMES.sub('_', resource).strip('_')}__{own}"
+
+
+class Signature(Struct, frozen=True):
+    """How to call a function with what a model wrote."""
+
+    tool: str
+    arguments: type[Struct]
+    schema: dict[str, Any]
+    whole: bool
+    """The function takes the struct itself, and not its fields."""
+    scope: str
+    """The parameter that takes the scope; empty: none does."""
+
+    def call(self, function: Function, args: Mapping[str, Any], scope: ToolScope) -> object:
+        """Raises InvalidArguments, before the function begins."""
+        try:
+            given = msgspec.convert(args, self.arguments, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise InvalidArguments(f"Invalid input for {self.tool}: {error}. Correct it and call again.") from error
+        named: dict[str, object] = {}
+        if self.scope:
+            named[self.scope] = scope
+        if self.whole:
+            return function(given, **named)
+        return function(**asdict(given), **named)
+
+
+def signature_of(name: str, function: Function) -> Signature:
+    """Raises ExtensionError for what no model could fill in, with what to do about it."""
+    try:
+        return _read_signature(name, function)
+    except ExtensionError as error:
+        raise ExtensionError(f"tool {name!r}: {error}") from error
+
+
+def _read_signature(name: str, function: Function) -> Signature:
+    hints = _hints(function)
+    parameters = inspect.signature(function).parameters
+    scope = next((each for each in parameters if hints.get(each) is ToolScope), "")
+    if not scope and "scope" in parameters and "scope" not in hints:
+        scope = "scope"  # by its name alone, for those who do not annotate what no model sees
+    own = [each for each in parameters.values() if each.name != scope]
+    for parameter in own:
+        _must_be_an_argument(parameter, hints)
+    whole = len(own) == 1 and _is_struct(hints[own[0].name])
+    if whole:
+        arguments = cast("type[Struct]", hints[own[0].name])
+        return Signature(name, arguments, _struct_schema(arguments), whole, scope)
+    arguments = _struct(name, own, hints)
+    return Signature(name, arguments, _add_descriptions(input_schema(arguments), function, hints, scope), whole, scope)
+
+
+@lru_cache(maxsize=256)
+def _struct_schema(arguments: type[Struct]) -> dict[str, Any]:
+    """The schema of a struct of somebody's own, computed once: every gateway in a process has the same tools."""
+    return input_schema(arguments)
+
+
+def _hints(function: Function) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, SyntaxError) as error:
+        raise ExtensionError(f"{error}; import what its annotations name where the module can see it") from error
+
+
+def _must_be_an_argument(parameter: Parameter, hints: Mapping[str, Any]) -> None:
+    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        raise ExtensionError(f"a model cannot fill in *{parameter.name}; name its arguments one by one")
+    if parameter.kind is Parameter.POSITIONAL_ONLY:
+        raise ExtensionError(f"{parameter.name!r} must be known by its name; take away the '/' behind it")
+    if parameter.name == "self":
+        raise ExtensionError("make a tool from the bound method: tool(...)(self.method)")
+    if parameter.name not in hints:
+        raise ExtensionError(f"annotate {parameter.name!r} with a type, or nobody can tell the model what goes there")
+
+
+def _struct(name: str, parameters: list[Parameter], hints: Mapping[str, Any]) -> type[Struct]:
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for parameter in parameters:
+        kind = hints[parameter.name]
+        if parameter.default is Parameter.empty:
+            fields.append((parameter.name, kind))
+        else:
+            _must_fit(parameter, kind)
+            fields.append((parameter.name, kind, parameter.default))
+    try:
+        return defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+    except TypeError as error:
+        raise ExtensionError(f"{error}. A default that can be changed must be empty, or a tuple") from error
+
+
+def _must_fit(parameter: Parameter, kind: Any) -> None:
+    """A default that its own annotation forbids would be told to the model, and then refused."""
+    try:
+        msgspec.convert(msgspec.to_builtins(parameter.default), kind, str_keys=True)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise ExtensionError(
+            f"the default of {parameter.name!r} does not fit its annotation: {error}. "
+            "Write `… | None` where nothing may stand"
+        ) from error
+
+
+def _add_descriptions(
+    schema: dict[str, Any], function: Function, hints: Mapping[str, Any], scope: str
+) -> dict[str, Any]:
+    told = read_docstring(function).arguments
+    properties: dict[str, dict[str, Any]] = schema.get("properties", {})
+    for name, text in told.items():
+        if name == scope:
+            continue
+        if name not in properties:
+            raise ExtensionError(f"its docstring describes {name!r}, which is none of its arguments")
+        if text and not _has_words(hints[name]):
+            properties[name]["description"] = text
+    return schema
+
+
+def _has_words(hint: Any) -> bool:
+    """Said beside the annotation, which is nearer to the argument than a docstring."""
+    if get_origin(hint) is not Annotated:
+        return False
+    return any(isinstance(each, Meta) and each.description for each in get_args(hint)[1:])
+
+
+def _is_struct(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+_HEADING: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
+_ARGUMENT: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*+(?P<text>.*)")
+
+
+class ToolDocstring(Struct, frozen=True):
+    """A docstring's description of a tool and of its arguments."""
+
+    description: str
+    arguments: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def read_docstring(function: Callable[..., object]) -> ToolDocstring:
+    lines = (inspect.getdoc(function) or "").splitlines()
+    heading = next((place for place, line in enumerate(lines) if _HEADING.fullmatch(line)), len(lines))
+    paragraph: list[str] = []
+    for line in lines[:heading]:
+        if not line.strip():
+            break
+        paragraph.append(line.strip())
+    return ToolDocstring(" ".join(paragraph), _arguments(lines[heading + 1 :]))
+
+
+def _arguments(lines: list[str]) -> dict[str, str]:
+    """Each entry begins at the indentation of the first; what stands deeper goes on with it. The block ends with it."""
+    found: dict[str, str] = {}
+    indent = 0
+    name = ""
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        if not line.strip():
+            continue
+        if depth == 0:
+            break
+        indent = indent or depth
+        entry = _ARGUMENT.fullmatch(line.strip())
+        if entry is not None and depth <= indent:
+            name = entry["name"]
+            found[name] = entry["text"].strip()
+        elif name:
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+_DEFS = "#/$defs/"
+_VALUES = frozenset({"default", "enum", "const", "examples"})
+"""Keywords that hold values, and no schemas."""
+_NOTHING: tuple[str, list[Any]] = ("required", [])
+
+
+def input_schema(arguments: type[Struct]) -> dict[str, Any]:
+    """The struct as one self-contained object schema. Models and their APIs read `$ref` badly or not at all."""
+    try:
+        schema = msgspec.json.schema(arguments)
+    except TypeError as error:
+        why = str(error).splitlines()[-1]  # the lines before are for those who call msgspec themselves
+        raise ExtensionError(
+            f"{why}, for there is no JSON for it; use text, numbers, bool, Decimal, date, Enum, Literal, lists, "
+            "dicts, Structs or dataclasses"
+        ) from error
+    return cast("dict[str, Any]", _shorten(_close(_inline(schema, schema.get("$defs", {}), ()))))
+
+
+def _shorten(node: Any) -> Any:
+    """The same schema without what every model call would pay for and no model needs.
+
+    An argument that may be left out need not be null too: `with_defaults` takes one that is for one that is left out.
+    """
+    if isinstance(node, list):
+        return [_shorten(each) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    short = {key: each if key in _VALUES else _shorten(each) for key, each in schema.items() if (key, each) != _NOTHING}
+    if "default" in short and short["default"] is None and isinstance(short.get("anyOf"), list):
+        rest = [each for each in short.pop("anyOf") if each != {"type": "null"}]
+        short.pop("default")
+        return {**rest[0], **short} if len(rest) == 1 else {**short, "anyOf": rest}
+    return short
+
+
+def _close(node: Any) -> Any:
+    """The same schema with nothing undeclared in any struct, which would ignore it in silence.
+
+    Whoever approves a call would read such an argument on the card and take it for a part of the action.
+    """
+    if isinstance(node, list):
+        return [_close(each) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    closed = {key: each if key in _VALUES else _close_keyword(key, each) for key, each in schema.items()}
+    if "properties" in closed:
+        closed.setdefault("additionalProperties", False)
+    if "prefixItems" in closed and "items" not in closed:
+        closed.setdefault("maxItems", len(closed["prefixItems"]))
+    return closed
+
+
+def _close_keyword(key: str, value: Any) -> Any:
+    if key != "properties":
+        return _close(value)
+    return {name: _close(each) for name, each in cast("dict[str, Any]", value).items()}
+
+
+def _inline(node: Any, defs: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
+    if isinstance(node, list):
+        return [_inline(each, defs, inside) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    if "$ref" not in schema:
+        return {key: _inline(value, defs, inside) for key, value in schema.items()}
+    target = str(schema["$ref"]).removeprefix(_DEFS)
+    if target in inside:
+        raise ExtensionError(f"arguments {target!r} contain themselves; a tool's arguments must end somewhere")
+    # Beside a reference stand its own words, which say more than the type's. A struct's title is only its class name.
+    beside = {key: value for key, value in schema.items() if key not in ("$ref", "$defs")}
+    named = {key: value for key, value in defs[target].items() if key != "title"}
+    return _inline({**named, **beside}, defs, (*inside, target))

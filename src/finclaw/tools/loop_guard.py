@@ -33,7 +33,9 @@ class LoopVerdict(Struct, frozen=True):
 
     def with_warning(self, result_text: str) -> str:
         """The result of a call that ran, with the warning behind it if there is one."""
-        return f"{result_text}\n\n{self.words}" if self.action == "warn" else result_text
+        if self.action != "warn":
+            return result_text
+        return f"{result_text}\n\n{self.words}"
 
 
 class _Repeats(Struct):
@@ -68,7 +70,8 @@ class LoopGuard:
 
     def note(self, name: str, args: Mapping[str, Any], result_text: str) -> None:
         """A warning behind the result is not part of it, and a refusal is one more repeat that brought nothing new."""
-        judged, self._judged = self._judged, None
+        judged = self._judged
+        self._judged = None
         if judged is not None and judged[1] is args and judged[0] == name:
             repeats = judged[2]
         else:
@@ -78,7 +81,9 @@ class LoopGuard:
             repeats.same += 1
             return
         result = _digest(without_warning(name, result_text))
-        repeats.same = repeats.same + 1 if repeats.result in (None, result) else 1
+        if repeats.result not in (None, result):
+            repeats.same = 0
+        repeats.same += 1
         repeats.result = result
 
 
@@ -137,7 +142,9 @@ def _canonical(args: Mapping[str, Any]) -> str:
 
 def _number(text: str) -> float:
     number = float(text)
-    return int(number) if number.is_integer() else number
+    if number.is_integer():
+        return int(number)
+    return number
 
 
 def _digest(*parts: str) -> bytes:

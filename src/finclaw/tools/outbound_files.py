@@ -26,7 +26,8 @@ async def keep_what_fits(put_blob: PutBlob | None, files: Iterable[NewFile]) -> 
     """The files that were kept, and a line for each of the others. None: there is nowhere to keep them."""
     if not files or put_blob is None:
         return (), ""
-    kept, refused = list[OutboundFile](), list[str]()
+    kept: list[OutboundFile] = []
+    refused: list[str] = []
     for each in files:
         try:
             kept.append(await _keep_file(put_blob, each))

@@ -100,7 +100,8 @@ class Breaker:
         self._move("open", tell)
 
     def _move(self, after: Circuit, tell: Tell) -> None:
-        before, self.state = self.state, after
+        before = self.state
+        self.state = after
         tell(before, after)
 
 
@@ -110,8 +111,9 @@ class Breakers:
         self._known: dict[str, Breaker] = {}
 
     def state(self, upstream: str) -> Circuit:
-        known = self._known.get(upstream)
-        return "closed" if known is None else known.state
+        if upstream not in self._known:
+            return "closed"
+        return self._known[upstream].state
 
     def forget(self, upstream: str) -> None:
         """Nothing of it is left, or it is there anew: it begins with a clean sheet."""
@@ -153,17 +155,8 @@ def _resting(upstream: str, seconds: float) -> ToolUnavailable:
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every model API takes. By custom a tool is called `resource__tool`."""
 _FIELDS: Final = (
-    "group",
-    "transactional",
-    "parallel_safe",
-    "timeout",
-    "approval",
-    "sensitive",
-    "upstream",
-    "isolation",
-    "quote",
-    "changes",
-    "own_results",
+    *("group", "transactional", "parallel_safe", "timeout", "approval", "sensitive", "upstream", "isolation", "quote"),
+    *("changes", "own_results"),
 )
 
 
@@ -211,7 +204,7 @@ class ToolRegistry:
 
     def get(self, name: str) -> Tool | None:
         entry = self._entries.get(name)
-        return None if entry is None else entry.tool
+        return entry and entry.tool
 
     def has(self, name: str) -> bool:
         return name in self._entries

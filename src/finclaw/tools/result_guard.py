@@ -18,7 +18,7 @@ from finclaw.redaction.clean import clean
 from finclaw.redaction.redact import EDGE, LONGEST, Redacted, redact_clean
 from finclaw.text import fix_surrogates
 from finclaw.tools.control_tokens import neutralize_control_tokens
-from finclaw.tools.guard_options import DEFAULT, GuardOptions, compile_operator_pattern
+from finclaw.tools.settings import DEFAULT, GuardOptions, compile_operator_pattern
 
 NO_RESULT: Final = "[No result returned]"
 TRUNCATED: Final = "\n[truncated]"

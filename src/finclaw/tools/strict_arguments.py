@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from finclaw.errors import InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
+from finclaw.text import shorten
 from finclaw.tools.arguments import Path, format_path
 
 Schema = Mapping[str, Any]
@@ -158,5 +159,4 @@ def _schemas(candidates: object) -> list[Schema]:
 
 
 def _short(path: Path) -> str:
-    shown = format_path(path)
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+    return shorten(format_path(path), _LONGEST_NAME)

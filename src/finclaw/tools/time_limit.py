@@ -89,8 +89,9 @@ class Broken(Exception):
 
 def as_exception(error: BaseException) -> Exception:
     """The same, for code that can only bear exceptions. StopIteration is none: coroutines and futures choke on it."""
-    plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-    return error if plain else Broken(type(error).__name__)  # pyright: ignore[reportReturnType]  it was just looked at
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return Broken(type(error).__name__)
 
 
 @contextmanager
@@ -112,11 +113,9 @@ def as_output(value: object) -> ToolOutput:
     if not isinstance(value, ToolOutput):
         return ToolOutput(as_text(value))
     content = cast("object", value.content)  # a stranger's code need not be typed
-    facts, files, actions = (
-        _listed(value.facts, Fact),
-        _listed(value.files, NewFile),
-        _listed(value.actions, ActionButton),
-    )
+    facts = _listed(value.facts, Fact)
+    files = _listed(value.files, NewFile)
+    actions = _listed(value.actions, ActionButton)
     has_types = isinstance(content, str) and isinstance(cast("object", value.origin), str)
     if has_types and (facts, files, actions) == (value.facts, value.files, value.actions):
         return value
@@ -124,5 +123,6 @@ def as_output(value: object) -> ToolOutput:
 
 
 def _listed(given: object, kind: type[T]) -> tuple[T, ...]:
-    listed = cast("Iterable[object]", given) if isinstance(given, tuple | list) else ()
-    return tuple(each for each in listed if isinstance(each, kind))
+    if not isinstance(given, tuple | list):
+        return ()
+    return tuple(each for each in cast("Iterable[object]", given) if isinstance(each, kind))

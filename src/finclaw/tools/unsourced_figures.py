@@ -81,7 +81,9 @@ def _find_numbers(text: str) -> set[str]:
 
 
 def _keep_price(code: re.Match[str]) -> str:
-    return code[0] if _PRICE.search(code[0]) else " "
+    if _PRICE.search(code[0]):
+        return code[0]
+    return " "
 
 
 def _is_given(figure: Figure, text: str, given: Sequence[str]) -> bool:
@@ -98,7 +100,9 @@ def _is_given(figure: Figure, text: str, given: Sequence[str]) -> bool:
 
 
 def _trim(number: str) -> str:
-    return number.rstrip("0").rstrip(".") if "." in number else number
+    if "." not in number:
+        return number
+    return number.rstrip("0").rstrip(".")
 
 
 def _has_number(text: str, number: str) -> bool:
@@ -115,7 +119,7 @@ def _has_number(text: str, number: str) -> bool:
 
 def _separate_units(text: str) -> str:
     """Return the text as `find_figures` reads it: 30배 as 30 배, 3T as 3 trillion."""
-    return _SCALE.sub(lambda unit: " trillion" if unit[1] == "T" else " billion", _ENDING.sub(" ", text))
+    return _SCALE.sub(lambda unit: {"T": " trillion", "B": " billion"}[unit[1].upper()], _ENDING.sub(" ", text))
 
 
 def _is_claim(figure: Figure, text: str) -> bool:
@@ -143,4 +147,6 @@ def _given_texts(conversation: Sequence[Message]) -> Iterator[str]:
 
 
 def _values(figure: Figure) -> tuple[Fraction, ...]:
-    return (abs(figure.value),) if figure.high is None else (abs(figure.value), abs(figure.high))
+    if figure.high is None:
+        return (abs(figure.value),)
+    return (abs(figure.value), abs(figure.high))

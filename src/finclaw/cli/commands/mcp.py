@@ -32,8 +32,8 @@ from finclaw.policy.verdict import PolicyContext, facts_of
 from finclaw.redaction.clean import clean
 from finclaw.redaction.redact import redact_for_display
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.guard_options import GuardChoice
 from finclaw.tools.result_guard import GuardOptions, guard_off_loop
+from finclaw.tools.settings import GuardChoice
 from finclaw.tools.time_limit import run_with_limit
 from finclaw.web.principal import OWNER
 
