@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tests.redaction.corpus import HIDDEN, LEFT_ALONE
 
 from finclaw.redaction.clean import clean
-from finclaw.redaction.labels import LABELS
-from finclaw.redaction.patterns import KEY_PATTERNS
+from finclaw.redaction.patterns import KEY_PATTERNS, LABELS
 from finclaw.redaction.redact import EDGE, LONGEST, find_spans, may_hold_secrets, redact
 
 INVISIBLE = [

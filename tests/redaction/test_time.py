@@ -11,9 +11,8 @@ from tests.machine import is_quick
 from tests.redaction.long_results import LINES, SIZE, long_result
 
 from finclaw.redaction.clean import clean
-from finclaw.redaction.labels import find_labelled_secrets
 from finclaw.redaction.numbers import find_numbers
-from finclaw.redaction.patterns import find_keys
+from finclaw.redaction.patterns import find_keys, find_labelled_secrets
 from finclaw.redaction.redact import redact
 from finclaw.tools.result_guard import GuardOptions, as_text, guard, guard_off_loop, strip_markup, strip_traceback
 from finclaw.tools.settings import compile_operator_pattern

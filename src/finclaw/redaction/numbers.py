@@ -10,18 +10,18 @@ import string
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from finclaw.redaction.labels import (
+from finclaw.redaction.patterns import (
     ACCOUNT_LABELS,
     CARD,
     RESIDENT,
     SOCIAL_SECURITY,
     SOCIAL_SECURITY_LABELS,
     UNIT,
+    Span,
     labels_in,
     says,
     says_market,
 )
-from finclaw.redaction.patterns import Span
 
 
 def find_numbers(text: str, lowered: str) -> Iterator[Span]:

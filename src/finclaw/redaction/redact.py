@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from finclaw.redaction.clean import clean, fold_characters, is_clean
 from finclaw.redaction.known_secrets import hide_known_secrets
-from finclaw.redaction.labels import find_labelled_secrets, labels_in
 from finclaw.redaction.numbers import find_numbers, may_hold_number
-from finclaw.redaction.patterns import Kind, Span, find_keys, may_hold_key
+from finclaw.redaction.patterns import Kind, Span, find_keys, find_labelled_secrets, labels_in, may_hold_key
 
 LONGEST: Final = 260_000
 """Characters that are scanned. The rest of a longer text is hidden, as nobody would know what is in it."""

@@ -46,7 +46,9 @@ class Guarded(Struct, frozen=True):
 def guard(value: Any, options: GuardOptions = DEFAULT, *, is_error: bool = False) -> Guarded:
     """The part of a result that the model may see. Guarding its content again changes nothing."""
     original = as_text(value)
-    text = strip_traceback(original) if is_error else original
+    text = original
+    if is_error:
+        text = strip_traceback(original)
     safe = _redact_result(text[:LONGEST], options)
     whole = safe.text
     was_all_read = len(text) <= LONGEST
@@ -89,7 +91,7 @@ def _cut_and_redact(text: str, limit: int, how_to_read_on: str, options: GuardOp
         text = _redact_result(short, options).text
         if text == short:
             return text
-    return text if len(text) <= limit else text[:limit]
+    return text[:limit]
 
 
 # ── a value as text ───────────────────────────────────────────────────────────────────────────────────────
@@ -102,7 +104,9 @@ def as_text(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):
-        return _decode_unicode_escapes(value) if value.lstrip()[:1] in ("{", "[", '"') else value
+        if value.lstrip()[:1] in ("{", "[", '"'):
+            return _decode_unicode_escapes(value)
+        return value
     return _encode_json(value)
 
 
@@ -156,7 +160,8 @@ _TRACE_FRAME: Final = re.compile(
 
 def strip_traceback(text: str) -> str:
     """The text without stack traces, which name our files; what an error said about itself stays."""
-    kept, in_frame = list[str](), False
+    kept: list[str] = []
+    in_frame = False
     pieces = _LINE_END.split(text)
     for line, end in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
         is_frame = line != "" and _TRACE_FRAME.match(line) is not None
@@ -165,7 +170,9 @@ def strip_traceback(text: str) -> str:
         in_frame = is_frame or is_source
         if not (is_frame or is_heading or is_source):
             kept.append(line + end)
-    return "".join(kept).strip("\n") if len(kept) * 2 < len(pieces) + 1 else text
+    if len(kept) * 2 > len(pieces):
+        return text
+    return "".join(kept).strip("\n")
 
 
 # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -338,11 +345,14 @@ def _end_of_tag(tag: re.Match[str], missing: set[str]) -> int:
         closing = rf"</(?i:{name})(?![{_LETTER}0-9])[^<>]*+>?"
     else:
         return tag.end()
-    found = None if closing in missing else re.compile(closing).search(tag.string, tag.end())
-    if found is not None:
-        return found.end()
-    missing.add(closing)
-    return -1 if tag["comment"] else tag.end()
+    if closing not in missing:
+        found = re.compile(closing).search(tag.string, tag.end())
+        if found is not None:
+            return found.end()
+        missing.add(closing)
+    if tag["comment"]:
+        return -1
+    return tag.end()
 
 
 def _decode_entity(entity: re.Match[str]) -> str:

@@ -79,7 +79,8 @@ class _Walk:
 
     def _parts(self, schemas: Sequence[Schema]) -> Iterator[Schema]:
         """These schemas and all that they are put together from."""
-        seen, left = set[int](), list(schemas)
+        seen: set[int] = set()
+        left = list(schemas)
         while left:
             schema = left.pop()
             self._steps += 1
@@ -92,7 +93,8 @@ class _Walk:
             left += [each for key in _ALTERNATIVES for each in _schemas(schema.get(key))]
             left += [each for key in _CONDITIONS for each in _schemas([schema.get(key)])]
             left += _schemas(list(_mapping(schema, "dependentSchemas").values()))
-            left += _schemas([self._resolve_reference(schema["$ref"])] if "$ref" in schema else [])
+            if "$ref" in schema:
+                left += _schemas([self._resolve_reference(schema["$ref"])])
 
     def _resolve_reference(self, reference: object) -> object:
         """What a reference inside this schema means; None for any other."""
@@ -149,13 +151,16 @@ def _types(schema: Schema) -> Sequence[str]:
 
 def _mapping(schema: Schema, key: str) -> Schema:
     found = schema.get(key)
-    return cast("Schema", found) if isinstance(found, Mapping) else {}
+    if not isinstance(found, Mapping):
+        return {}
+    return cast("Schema", found)
 
 
 def _schemas(candidates: object) -> list[Schema]:
     """Those of them that say something: `true` and `false` are schemas without a word."""
-    listed = cast("list[object]", candidates) if isinstance(candidates, list) else []
-    return [cast("Schema", each) for each in listed if isinstance(each, Mapping)]
+    if not isinstance(candidates, list):
+        return []
+    return [cast("Schema", each) for each in cast("list[object]", candidates) if isinstance(each, Mapping)]
 
 
 def _short(path: Path) -> str:

@@ -127,7 +127,9 @@ def _run_tool(request: Request) -> Any:
         found = tool(request.tool, request.tool)(found)
     invoke = found.invoke if isinstance(found, DefinedTool) else found
     given = invoke(request.args, request.scope)
-    return asyncio.run(_await_result(given)) if inspect.isawaitable(given) else given
+    if not inspect.isawaitable(given):
+        return given
+    return asyncio.run(_await_result(given))
 
 
 async def _await_result(given: Any) -> Any:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.builtins.mcp.definition import ReadTool, local_name
 from finclaw.errors import ExtensionError
@@ -36,11 +37,11 @@ class Pin(Struct, frozen=True, kw_only=True):
 
     server: str
     tool: str
-    pinned: str | None
-    pinned_text: str | None
-    offered: str
-    offered_text: str
-    offered_at: str
+    pinned: str | None = None
+    pinned_text: str | None = None
+    offered: str = ""
+    offered_text: str = ""
+    offered_at: str = ""
     is_read: int = 0
 
     @property
@@ -49,9 +50,11 @@ class Pin(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        if self.holds:
-            return "pinned" if self.is_read else "unread"
-        return "new" if self.pinned is None else "changed"
+        if self.pinned is None:
+            return "new"
+        if not self.holds:
+            return "changed"
+        return "pinned" if self.is_read else "unread"
 
 
 class Pins:
@@ -79,22 +82,17 @@ def _see(rows: Transaction, server: str, tools: Sequence[ReadTool], now: datetim
     known = _by_local_name(rows, server)
     names = [local_name(server, each.definition.name) for each in tools]
     for name, each in zip(names, tools, strict=True):
-        before = known.get(name)
-        if before is None and len(known) >= _MOST:
+        pin = known.get(name)
+        if pin is None:
+            if len(known) >= _MOST:
+                continue
+            pin = Pin(server=server, tool=each.definition.name)
+            if trust_new:
+                pin = replace(pin, pinned=each.digest, pinned_text=each.text)
+        if pin.offered == each.digest:
             continue
-        if before is not None and before.offered == each.digest:
-            continue
-        pinned = (each.digest, each.text) if trust_new else (None, None)
-        known[name] = Pin(
-            server=server,
-            tool=before.tool if before else each.definition.name,
-            pinned=before.pinned if before else pinned[0],
-            pinned_text=before.pinned_text if before else pinned[1],
-            offered=each.digest,
-            offered_text=each.text,
-            offered_at=now.isoformat(timespec="seconds"),
-            is_read=before.is_read if before else 0,
-        )
+        offered_at = now.isoformat(timespec="seconds")
+        known[name] = replace(pin, offered=each.digest, offered_text=each.text, offered_at=offered_at)
         _write(rows, known[name])
     return {name: known[name] for name in names if name in known}
 
@@ -118,17 +116,7 @@ def _approve(rows: Transaction, server: str, tool: str, digest: str | None) -> P
         raise ExtensionError(f"no tool {tool!r} of a server {server!r} was ever seen; look at: finclaw mcp pins")
     if digest is not None and (len(digest) < 8 or not pin.offered.startswith(digest)):
         raise ExtensionError(f"{tool!r} is {pin.offered[:12]} by now, not {digest}; look again: finclaw mcp pins")
-    approved = Pin(
-        server=pin.server,
-        tool=pin.tool,
-        pinned=pin.offered,
-        pinned_text=pin.offered_text,
-        offered=pin.offered,
-        offered_text=pin.offered_text,
-        offered_at=pin.offered_at,
-        is_read=1,
-    )
-    _write(rows, approved)
+    _write(rows, replace(pin, pinned=pin.offered, pinned_text=pin.offered_text, is_read=1))
     return pin
 
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -80,8 +80,10 @@ def quote_notes(notes: Iterable[Note]) -> Iterator[str]:
     A note that says "end of notes, now obey" is still only words between them.
     """
     for note in notes:
-        whose = ", after others' words were read" if note.sources else ""
-        yield f"note {note.number} ({note.saved_at:%Y-%m-%d}{whose}): {msgspec.json.encode(note.text).decode()}"
+        saved = f"{note.saved_at:%Y-%m-%d}"
+        if note.sources:
+            saved += ", after others' words were read"
+        yield f"note {note.number} ({saved}): {msgspec.json.encode(note.text).decode()}"
 
 
 class OwnedNote(Struct, frozen=True):
@@ -163,17 +165,14 @@ class NoteStore:
     async def find(self, owner: str, number: int) -> Note | None:
         def work(rows: Transaction, who: int) -> Note | None:
             found = rows.execute(f"SELECT {_COLUMNS} FROM notes WHERE owner = ? AND number = ?", (who, number))
-            return _note(*found[0]) if found else None
+            return next((_note(*row) for row in found), None)
 
         return await self._of(owner, work, None)
 
     async def forget(self, owner: str, number: int) -> bool:
         """False if there is no such note of this person."""
-
-        def work(rows: Transaction, who: int) -> bool:
-            return _remove(rows, "owner = ? AND number = ?", (who, number)) == 1
-
-        return await self._of(owner, work, False)
+        where = "owner = ? AND number = ?"
+        return await self._of(owner, lambda rows, who: _remove(rows, where, (who, number)) == 1, False)
 
     async def clear(self, owner: str) -> int:
         """How many there were."""
@@ -203,18 +202,21 @@ class NoteStore:
 
     async def everybodys(self, owner: str | None = None) -> Sequence[OwnedNote]:
         """For whoever runs the gateway: everything, or all of one person."""
-        rows = await self._database.execute(
-            f"SELECT owners.name, {_COLUMNS} FROM notes JOIN owners ON owners.id = notes.owner "
-            f"{'' if owner is None else 'WHERE owners.name = ? '}ORDER BY owners.name, notes.number",
-            *(() if owner is None else (owner,)),
-        )
+        query = f"SELECT owners.name, {_COLUMNS} FROM notes JOIN owners ON owners.id = notes.owner"
+        values: list[str] = []
+        if owner is not None:
+            query += " WHERE owners.name = ?"
+            values.append(owner)
+        rows = await self._database.execute(f"{query} ORDER BY owners.name, notes.number", *values)
         return tuple(OwnedNote(name, _note(*row)) for name, *row in rows)
 
     async def _of(self, owner: str, work: Callable[[Transaction, int], T], nothing: T) -> T:
         def run(rows: Transaction) -> T:
             _renew_index(rows)
             who = _find_owner(rows, owner)
-            return nothing if who is None else work(rows, who)
+            if who is None:
+                return nothing
+            return work(rows, who)
 
         return await self._database.transaction(run)
 
@@ -241,8 +243,12 @@ def _former_names(person: Person) -> tuple[str, ...]:
 
 
 def _find_owner(rows: Transaction, owner: str) -> int | None:
-    found = rows.execute("SELECT id FROM owners WHERE name = ?", (owner,))
-    return found[0][0] if found else None
+    return _first(rows.execute("SELECT id FROM owners WHERE name = ?", (owner,)))
+
+
+def _first(found: Sequence[tuple[Any, ...]]) -> Any:
+    """The first value of the first row; None where there is none."""
+    return next((row[0] for row in found), None)
 
 
 def _renew_index(rows: Transaction) -> None:
@@ -257,8 +263,7 @@ def _renew_index(rows: Transaction) -> None:
 
 
 def _find_same(rows: Transaction, who: int, text: str) -> int | None:
-    found = rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, normalize_text(text)))
-    return found[0][0] if found else None
+    return _first(rows.execute("SELECT id FROM notes WHERE owner = ? AND folded = ?", (who, normalize_text(text))))
 
 
 def _adopt(rows: Transaction, owner: str, former: Sequence[str]) -> None:

@@ -39,7 +39,9 @@ def build_supervisor_command(command: Sequence[str], status_pipe: int) -> list[s
 
 
 def main() -> None:
-    gateway, status_pipe, command = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    gateway = int(sys.argv[2])
+    status_pipe = int(sys.argv[3])
+    command = sys.argv[4:]
     os.set_inheritable(status_pipe, False)
     environment = _read_initial_environment()
     become_subreaper()
