@@ -9,8 +9,8 @@ from tests.walks.tools import PRICE, price_tool
 
 from finclaw.agent.prompt.sections import ComplianceLevel
 from finclaw.agent.settings import AgentSettings
+from finclaw.builtins.answer_notes import LINES, states_opinion
 from finclaw.builtins.basics import BasicCommand
-from finclaw.builtins.disclaimers import LINES, states_opinion
 from finclaw.delivery.format import has_room_for
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.fact import Fact

@@ -19,7 +19,7 @@ from tests.cli.terminal import clean_environment, finclaw
 from tests.web.gateway import MemoryGateway
 
 from finclaw.app import App
-from finclaw.builtins.disclaimers import LINES
+from finclaw.builtins.answer_notes import LINES
 from finclaw.errors import AuthFailed, ServerFailed
 from finclaw.finance.extension import DEMO_LINES
 from finclaw.kernel.port import Provider

@@ -12,7 +12,7 @@ from msgspec import json
 from msgspec.structs import replace
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.builtins.disclaimers import LINES
+from finclaw.builtins.answer_notes import LINES
 from finclaw.demo.market import DemoMarket
 from finclaw.demo.market_data import DemoMarketData
 from finclaw.finance.calendar import TableCalendar

@@ -12,7 +12,7 @@ from tests.finance.sources.vendors import Vendors
 from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.live_gateway import opened
 
-from finclaw.builtins.disclaimers import LINES
+from finclaw.builtins.answer_notes import LINES
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket

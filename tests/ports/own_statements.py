@@ -8,8 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from finclaw.builtins.mcp.definition import Definition, ReadTool
-from finclaw.builtins.mcp.pins import Pins
+from finclaw.builtins.mcp.pins import Definition, Pins, ReadTool
 from finclaw.builtins.memory.notes import NoteStore
 from finclaw.finance.instruments.choices import NameChoices
 from finclaw.finance.market_data.quotes import LastPrices

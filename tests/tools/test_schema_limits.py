@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.machine import is_quick
 
-from finclaw.builtins.mcp.definition import Definition, spec_of
+from finclaw.builtins.mcp.pins import Definition, spec_of
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.tools.arguments import ArgumentCheck, compile_schema

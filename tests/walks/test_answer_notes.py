@@ -9,7 +9,7 @@ from tests.machine import is_quick
 from tests.walks.house import Gateway, House, crash, in_virtual_time
 from tests.walks.tools import PRICE, price_tool
 
-from finclaw.builtins.disclaimers import LINES
+from finclaw.builtins.answer_notes import LINES
 from finclaw.finance.extension import DEMO_LINES
 from finclaw.kernel.envelope import Capabilities, Outbound
 from finclaw.kernel.scope import DeliveryContext

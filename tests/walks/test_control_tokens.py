@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.builtins.disclaimers import LINES
+from finclaw.builtins.answer_notes import LINES
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.event import MessageStalled, PreviewUpdated
 from finclaw.kernel.port import ToolScope

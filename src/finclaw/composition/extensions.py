@@ -11,20 +11,18 @@ from finclaw.agent.prompt.sections import strictest_level
 from finclaw.agent.prompt.turn_context_note import turn_context_note
 from finclaw.agent.tool_results import OverflowResults
 from finclaw.approvals.approvals import Approvals
-from finclaw.builtins.answer_notes import AnswerNotes
+from finclaw.builtins.answer_notes import AnswerNotes, Disclaimers
 from finclaw.builtins.approvals import ApprovalCommands
-from finclaw.builtins.basics import Basics
+from finclaw.builtins.basics import Basics, UndoCommands
 from finclaw.builtins.calculator import Calculator
 from finclaw.builtins.commands.extension import ConversationCommands
 from finclaw.builtins.commands.sources import CommandSources
 from finclaw.builtins.delegate import Delegation
-from finclaw.builtins.disclaimers import Disclaimers
 from finclaw.builtins.end_turn import EndTurn
 from finclaw.builtins.extension_services import ExtensionServices
 from finclaw.builtins.note import Moment
 from finclaw.builtins.now import Now
 from finclaw.builtins.read_result import ReadResult
-from finclaw.builtins.undo import UndoCommands
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket

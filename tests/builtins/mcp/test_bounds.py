@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.machine import is_quick
 
-from finclaw.builtins.mcp.definition import Definition, spec_of
+from finclaw.builtins.mcp.pins import Definition, spec_of
 from finclaw.errors import ExtensionError, InvalidArguments
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.schema_limits import must_be_bounded

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builtins.mcp.bench import SCOPE, Bench, honest, rogue, until
 
-from finclaw.builtins.mcp.definition import Definition, ReadTool, local_name
-from finclaw.builtins.mcp.pins import MIGRATIONS
+from finclaw.builtins.mcp.pins import MIGRATIONS, Definition, ReadTool, local_name
 from finclaw.errors import ExtensionError
 from finclaw.kernel.extension import Transaction
 from finclaw.storage.sqlite.extension import ExtensionDatabase

@@ -12,7 +12,7 @@ from tests.builtins.extended import extended
 from tests.fetch.site import Names, Site
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.builtins.web.search import WebSearchSettings, search_rules, search_tool
+from finclaw.builtins.web.extension import WebSearchSettings, search_rules, search_tool
 from finclaw.errors import ExtensionError, ToolError
 from finclaw.kernel.envelope import Sender
 from finclaw.kernel.port import Tool, ToolScope

@@ -17,8 +17,8 @@ from mcp.client.client import Client
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.shared.exceptions import MCPError
 
-from finclaw.builtins.mcp.definition import Definition
 from finclaw.builtins.mcp.offers import CallTool
+from finclaw.builtins.mcp.pins import Definition
 from finclaw.builtins.mcp.settings import McpSettings, environment, request_headers
 from finclaw.builtins.mcp.transport import ConnectionEnd, ServerLost, TransportStreams, program, watch, web_server
 from finclaw.errors import FinclawError, ToolError, ToolTimeout, ToolUnavailable

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from shlex import quote
 from typing import Any, Final
 
-from finclaw.builtins.mcp.definition import Definition, ReadTool, local_name, read_tool
-from finclaw.builtins.mcp.pins import Pin, Pins
+from finclaw.builtins.mcp.pins import Definition, Pin, Pins, ReadTool, local_name, read_tool
 from finclaw.builtins.mcp.settings import McpSettings
 from finclaw.errors import ExtensionError
 from finclaw.kernel.chunk import ToolSpec
