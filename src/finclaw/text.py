@@ -1,6 +1,8 @@
 """Text as it may be stored and sent: whole characters, counted as a platform counts, and the language it is in."""
 
 import re
+from collections.abc import Collection
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -17,6 +19,18 @@ def fix_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return a suggestion to append to a complaint about an unknown name; empty if no name is similar."""
+    for close in get_close_matches(name, list(known), n=1, cutoff=0.6):
+        return f"; did you mean {close}?"
+    return ""
+
+
+def suggest_name(name: str, known: Collection[str]) -> str:
+    """Return a suggestion as `did_you_mean` does, or all names if none is similar."""
+    return did_you_mean(name, known) or f"; there are {', '.join(known)}"
 
 
 # ── what a terminal obeys ───────────────────────────────────────────────────────────────────────────────────────

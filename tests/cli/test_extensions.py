@@ -12,7 +12,7 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.cli.doctor.extensions import checks
 from finclaw.cli.parser import build_parser
 from finclaw.config.schema import Settings
-from finclaw.extensions.operator_api import OWN_COMMANDS
+from finclaw.extensions.api import OWN_COMMANDS
 
 Listed = Callable[[str], Path]
 

@@ -3,7 +3,7 @@
 import io
 import logging
 
-from finclaw.diagnostics.log_limit import OTHERS, WARNINGS, WINDOW, RepeatLimit
+from finclaw.diagnostics.log import OTHERS, WARNINGS, WINDOW, RepeatLimit
 
 
 class Log:

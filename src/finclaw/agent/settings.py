@@ -26,6 +26,13 @@ class ExtensionRef:
         return self.use.startswith((".", "~")) or self.use.endswith(".py") or os.sep in self.use
 
 
+def as_ref(given: ExtensionRef | str) -> ExtensionRef:
+    """Return an item of `agent.extensions`, which may be a name alone, as a reference."""
+    if isinstance(given, str):
+        return ExtensionRef(given)
+    return given
+
+
 @dataclass(frozen=True, slots=True)
 class LocatedRef(ExtensionRef):
     """A reference read from a file: its path is whole, and its references to secrets can be followed from there."""

@@ -13,12 +13,12 @@ from finclaw.channels.settings import ChannelSettings
 from finclaw.channels.unreachable import memory_key
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
-from finclaw.config.words import did_you_mean
 from finclaw.errors import ConfigError
 from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.port import Channel, ChannelFactory, ChannelSpec, Clock
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.gate import Heard
+from finclaw.text import did_you_mean, suggest_name
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def open_channel(
 def check_kind(name: str, kind: str, kinds: Collection[str]) -> None:
     """Raises ConfigError if no extension provides this kind, or a package that it needs is not there."""
     if kind not in kinds:
-        hint = did_you_mean(kind, kinds) or f"; there are {', '.join(kinds)}"
+        hint = suggest_name(kind, kinds)
         raise ConfigError(f"channels.{name}.kind is {kind!r}, which no extension provides{hint}")
     try:
         if kind == "telegram":

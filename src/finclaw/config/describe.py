@@ -58,8 +58,11 @@ def describe(schema: type, above: tuple[str, ...] = ()) -> Iterator[Described]:
         if is_dataclass(kind):
             yield from describe(kind, (*above, field.name))  # pyright: ignore[reportArgumentType]
         else:
-            default = field.default if field.default_factory is MISSING else field.default_factory()
-            default = None if default is MISSING else default
+            default: object = field.default
+            if field.default_factory is not MISSING:
+                default = field.default_factory()
+            elif default is MISSING:
+                default = None
             doc = docs(schema).get(field.name, "")
             is_secret = kind is Secret or Secret in get_args(kind)
             yield Described((*above, field.name), default, doc, describe_type(kind), is_secret)
@@ -81,7 +84,16 @@ def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterato
 
 
 def _whether(secret: object) -> str:
-    return "not set" if secret is None or secret == {} else "set, not shown"
+    if secret is None or secret == {}:
+        return "not set"
+    return "set, not shown"
+
+
+def _reference_or_whether(secret: object) -> object:
+    """Show where a secret is kept, but not one that was written out."""
+    if isinstance(secret, str) and secret.startswith(("env:", "file:")):
+        return secret
+    return _whether(secret)
 
 
 def _given_in(section: object) -> object:
@@ -103,14 +115,18 @@ def _without_secrets(value: object, name: str = "") -> object:
     if isinstance(value, Mapping):
         section = cast("Mapping[str, object]", value)
         if name in _ENVIRONMENTS:
-            return {key: each if _is_reference(each) else _whether(each) for key, each in section.items()}
+            return {key: _reference_or_whether(each) for key, each in section.items()}
         return {key: _without_secrets(each, str(key)) for key, each in section.items()}
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
-        words = _hide_arguments(items) if name in _COMMANDS else items
-        return [_without_secrets(each, name) for each in words]
-    is_secret = isinstance(value, Secret) or (isinstance(value, str) and is_secret_name(name))
-    return _whether(value) if is_secret else _hide_in_address(value) if isinstance(value, str) else value
+        if name in _COMMANDS:
+            items = _hide_arguments(items)
+        return [_without_secrets(each, name) for each in items]
+    if isinstance(value, Secret):
+        return _whether(value)
+    if isinstance(value, str):
+        return _whether(value) if is_secret_name(name) else _hide_in_address(value)
+    return value
 
 
 @cache
@@ -138,15 +154,10 @@ def _origin(tree: Tree, path: tuple[str, ...]) -> str:
             return DEFAULT
         tree = below.section
     given = tree.get(path[-1])
-    return given.where if given is not None else DEFAULT
+    return DEFAULT if given is None else given.where
 
 
 # ── redaction of commands and addresses: secrets that somebody wrote into the file all the same ─────────────────
-
-
-def _is_reference(value: object) -> bool:
-    """It says where a value is kept, and not the value."""
-    return isinstance(value, str) and value.startswith(("env:", "file:"))
 
 
 def _hide_arguments(command: Sequence[object]) -> list[object]:
@@ -154,17 +165,17 @@ def _hide_arguments(command: Sequence[object]) -> list[object]:
     shown: list[object] = []
     follows_secret = False
     for word in command:
-        if follows_secret and isinstance(word, str) and not word.startswith("-"):
+        text = word if isinstance(word, str) else ""
+        is_option = text.startswith("-")
+        assigned = _ASSIGNED.fullmatch(text)
+        if follows_secret and isinstance(word, str) and not is_option:
             shown.append(_HIDDEN)
+        elif assigned is not None and is_secret_name(assigned["name"]):
+            shown.append(f"{assigned['name']}={_HIDDEN}")
         else:
-            shown.append(_hide_assigned(word) if isinstance(word, str) else word)
-        follows_secret = isinstance(word, str) and word.startswith("-") and is_secret_name(word)
+            shown.append(word)
+        follows_secret = is_option and is_secret_name(text)
     return shown
-
-
-def _hide_assigned(word: str) -> str:
-    found = _ASSIGNED.fullmatch(word)
-    return f"{found['name']}={_HIDDEN}" if found is not None and is_secret_name(found["name"]) else word
 
 
 def _hide_in_address(text: str) -> str:

@@ -54,8 +54,9 @@ class _Reader:
                 return {}
             given = self._read_node(loader, root)
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = f"{self._path} line {mark.line + 1}" if mark else str(self._path)
+            place = str(self._path)
+            if mark := error.problem_mark or error.context_mark:
+                place += f" line {mark.line + 1}"
             raise ConfigError(f"{place}: not valid YAML: {_yaml_problem(str(error.problem))}") from error
         except yaml.YAMLError as error:
             raise ConfigError(f"{self._path}: not valid YAML: {str(error).splitlines()[0]}; remove it") from error

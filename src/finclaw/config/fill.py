@@ -11,10 +11,11 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from finclaw.config.words import describe_type, did_you_mean, got, printable
+from finclaw.config.words import describe_type, got, printable
 from finclaw.errors import ConfigError
 from finclaw.redaction import Secret
 from finclaw.redaction.redact import redact_for_display
+from finclaw.text import did_you_mean
 
 T = TypeVar("T")
 FetchSecret = Callable[[str, object], Secret]
@@ -70,7 +71,7 @@ def texts(given: Given) -> Iterator[str]:
 
 def keys(schema: type, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The path of every single setting."""
-    for name, kind in _fields(schema).items():
+    for name, kind in get_type_hints(schema, include_extras=True).items():
         if is_dataclass(kind):
             yield from keys(kind, (*above, name))  # pyright: ignore[reportArgumentType]
         else:
@@ -94,10 +95,6 @@ class BadSettings(ConfigError):
         super().__init__("; ".join(self.problems))
 
 
-def _fields(schema: type) -> dict[str, Any]:
-    return get_type_hints(schema, include_extras=True)
-
-
 class _Filler:
     """Converts values by the types of a schema. A value with a problem becomes None, and no section is made then."""
 
@@ -108,7 +105,8 @@ class _Filler:
 
     def section(self, schema: type[T], tree: Tree, path: tuple[str, ...], fixed: Mapping[str, object]) -> T | None:
         """The section, or None when there are problems."""
-        kinds = {name: kind for name, kind in _fields(schema).items() if name not in fixed}
+        hints = get_type_hints(schema, include_extras=True)
+        kinds = {name: kind for name, kind in hints.items() if name not in fixed}
         values: dict[str, Any] = dict(fixed)
         before = len(self.problems)
         for name, given in tree.items():
@@ -201,7 +199,7 @@ class _Filler:
 
 def _missing_field(schema: Any, tree: Tree) -> str:
     """The first field that has no default and no value; but an unknown key, perhaps a misspelled one, comes first."""
-    if not tree.keys() <= _fields(schema).keys():
+    if not tree.keys() <= {each.name for each in fields(schema)}:
         return ""
     required = (each.name for each in fields(schema) if each.default is MISSING and each.default_factory is MISSING)
     return next((name for name in required if name not in tree), "")

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from finclaw.agent.settings import ExtensionRef, LocatedRef
+from finclaw.agent.settings import ExtensionRef, LocatedRef, as_ref
 from finclaw.config.fill import BadSettings, Given, Tree, fill, keys, put, texts
 from finclaw.config.schema import Settings
-from finclaw.config.words import did_you_mean, printable
+from finclaw.config.words import printable
 from finclaw.errors import ConfigError
 from finclaw.private_files import refuse_files_of_others
 from finclaw.providers.settings import with_ollama_address, with_usual_keys
 from finclaw.redaction import Follow, Secret, remember_secrets_in_address
+from finclaw.text import did_you_mean
 
 FILE_NAME = "finclaw.yaml"
 PREFIX = "FINCLAW_"
@@ -40,9 +41,10 @@ def load_settings(
 
     `only_looking`: for who wants to see what is kept; keys that are not there do not matter, and none is read.
     """
-    environ = os.environ if environ is None else environ
-    found = gather(state=state, config=config, environ=environ, overrides=overrides)
-    return (replace(found, keeper=replace(found.keeper, only_looking=True)) if only_looking else found).settings()
+    if environ is None:
+        environ = os.environ
+    found = gather(state=state, config=config, environ=environ, overrides=overrides, only_looking=only_looking)
+    return found.settings()
 
 
 # ── secrets: they are never in the file; a setting says where one is kept, `env:NAME` or `file:path` ─────────────
@@ -61,7 +63,8 @@ class SecretKeeper:
 
     def fetch(self, setting: str, reference: object) -> Secret:
         """The secret that the setting refers to. No message of ours repeats what the setting holds."""
-        kind, _, name = reference.partition(":") if isinstance(reference, str) else ("", "", "")
+        text = reference if isinstance(reference, str) else ""
+        kind, _, name = text.partition(":")
         if self.only_looking and kind in ("env", "file"):
             with contextlib.suppress(ConfigError):  # where it can be read, it is hidden in what is shown
                 self._read(setting, kind, name)
@@ -76,11 +79,8 @@ class SecretKeeper:
         )
 
     def _read(self, setting: str, kind: str, name: str) -> Secret:
-        if kind == "env":
-            return self._from_environment(setting, name)
-        return self._from_file(setting, self.beside / Path(name).expanduser())
-
-    def _from_environment(self, setting: str, name: str) -> Secret:
+        if kind == "file":
+            return self._from_file(setting, self.beside / Path(name).expanduser())
         value = self.environ.get(name, "")
         if not value:
             raise ConfigError(f"{setting} refers to the environment variable {name}, which is not set; set it")
@@ -126,8 +126,8 @@ class Gathered:
             raise BadSettings(self.problems)
         for provider in settings.providers.values():
             remember_secrets_in_address(provider.base_url or "")
-        beside, follow = self.file.absolute().parent, self.keeper.fetch
-        located = tuple(_locate(each, beside, follow) for each in settings.agent.extensions)
+        beside = self.file.absolute().parent
+        located = tuple(_locate(as_ref(each), beside, self.keeper.fetch) for each in settings.agent.extensions)
         agent = replace(settings.agent, extensions=located)
         providers = with_ollama_address(settings.providers, self.keeper.environ)
         return replace(settings, agent=agent, providers=with_usual_keys(providers, self.keeper.environ))
@@ -139,24 +139,29 @@ def gather(
     config: Path | None = None,
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
+    only_looking: bool = False,
 ) -> Gathered:
     """Raises ConfigError only where nothing can be gathered: no state directory, one with files of other users, or a
     file that cannot be read."""
     state = state_directory(state, environ)
     refuse_files_of_others(state)
     file = config or state / FILE_NAME
-    tree = _read_file(file, required=config is not None)
-    _refuse_state(tree)
+    tree: Tree = {}
+    if config is not None or file.exists():
+        from finclaw.config.document import read_document  # noqa: PLC0415  `cold_cpu`: YAML takes 16 ms
+
+        tree = read_document(file)
+    if "state" in tree:
+        raise ConfigError(f"{tree['state'].where}: the file cannot move the state; use --state DIR or {HOME}")
     problems = _add_environment(tree, environ)
     for key, value in (overrides or {}).items():
         if value is not None:
             put(tree, tuple(key.split(".")), Given(value, "the command line"))
-    return Gathered(state, file, tree, problems, SecretKeeper(environ, beside=file.parent))
+    return Gathered(state, file, tree, problems, SecretKeeper(environ, file.parent, only_looking))
 
 
 def state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
-    home = environ.get(HOME)
-    chosen = state or (Path(home) if home else Path("~/.finclaw"))
+    chosen = state or Path(environ.get(HOME) or "~/.finclaw")
     try:
         directory = chosen.expanduser().absolute()
     except RuntimeError as error:  # no home directory
@@ -175,29 +180,17 @@ def state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
     return directory
 
 
-def _locate(given: ExtensionRef | str, beside: Path, follow: Follow) -> LocatedRef:
+def _locate(ref: ExtensionRef, beside: Path, follow: Follow) -> LocatedRef:
     """A path in the file counts from the file, wherever the gateway is started."""
-    ref = ExtensionRef(given) if isinstance(given, str) else given
+    use = ref.use
     try:
-        use = str(beside / Path(ref.use).expanduser()) if ref.is_path else ref.use
+        if ref.is_path:
+            use = str(beside / Path(use).expanduser())
         return LocatedRef(use, ref.settings, follow)
     except RuntimeError as error:  # nobody has that name
         raise ConfigError(
             f"agent.extensions: cannot tell where {printable(ref.use)} is: {error}; give the path"
         ) from error
-
-
-def _read_file(path: Path, *, required: bool) -> Tree:
-    if not required and not path.exists():
-        return {}
-    from finclaw.config.document import read_document  # noqa: PLC0415  `cold_cpu`: YAML takes 16 ms
-
-    return read_document(path)
-
-
-def _refuse_state(tree: Tree) -> None:
-    if "state" in tree:
-        raise ConfigError(f"{tree['state'].where}: the file cannot move the state; use --state DIR or {HOME}")
 
 
 def _add_environment(tree: Tree, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -25,9 +25,19 @@ MOST_NAMES: Final = 30
 """Names of models in one error message."""
 
 
+def open_catalog(settings: Settings) -> Catalog:
+    return Catalog(settings.models, settings.aliases, settings.providers)
+
+
 def chosen_model(settings: Settings) -> str:
-    """`agent.model` in full, as people read it."""
-    return Catalog(settings.models, settings.aliases, settings.providers).full_name(settings.agent.model)
+    """Return `agent.model` in full, as people read it."""
+    return open_catalog(settings).full_name(settings.agent.model)
+
+
+def named_models(settings: Settings) -> dict[str, str]:
+    """Return the references to the chosen model and its fallbacks, by the setting that holds each."""
+    fallbacks = enumerate(settings.agent.fallbacks, start=1)
+    return {"agent.model": settings.agent.model} | {f"agent.fallbacks[{place}]": name for place, name in fallbacks}
 
 
 def open_provider(
@@ -63,11 +73,13 @@ class ModelRoutes:
         self._models = settings.models
         self._clock = clock
         self._read_blob = read_blob
-        self._catalog = Catalog(settings.models, settings.aliases, settings.providers)
+        self._catalog = open_catalog(settings)
         named = (settings.agent.model, *settings.agent.fallbacks, *settings.models, *settings.aliases)
         self._known = tuple(dict.fromkeys(named))[:MOST_NAMES]
         self._opened: dict[ProviderEndpoint, Provider] = {}
-        self._brought = None if provider is None else ModelRoute(provider, self._at_will(settings.agent.model))
+        self._brought: ModelRoute | None = None
+        if provider is not None:
+            self._brought = ModelRoute(provider, self._at_will(settings.agent.model))
         self.default = (
             *self._find_for("agent.model", settings.agent.model),
             *(route for each in settings.agent.fallbacks for route in self._find_for("agent.fallbacks", each)),
@@ -83,7 +95,8 @@ class ModelRoutes:
 
     def find_model(self, reference: str | None) -> Model:
         """Return the model of that name, or the chosen one. Raises ModelUnknown."""
-        return self.default[0].model if reference is None else self.pick(reference)[0].model
+        routes = self.default if reference is None else self.pick(reference)
+        return routes[0].model
 
     def _find(self, reference: str) -> tuple[ModelRoute, ...]:
         if len(reference) > LONGEST_NAME:
@@ -99,7 +112,9 @@ class ModelRoutes:
 
     async def close(self) -> None:
         """All that were opened, and the one that was brought along."""
-        opened = [*self._opened.values(), *([] if self._brought is None else [self._brought.provider])]
+        opened = [*self._opened.values()]
+        if self._brought is not None:
+            opened.append(self._brought.provider)
         self._opened.clear()
         await asyncio.gather(*(provider.close() for provider in opened))
 
@@ -133,7 +148,7 @@ def with_windows(settings: Settings, *, load: bool) -> Settings:
     `load`: have the server load it, so that it says what it really gives it. It waits for the server. Raises
     ConfigError.
     """
-    found = dict(settings.models)
+    models = dict(settings.models)
     for key, full in _unknown_windows(settings):
         given = settings.providers.get(PROVIDER, ProviderSettings())
         declared = settings.models.get(full, ModelSettings())
@@ -142,8 +157,8 @@ def with_windows(settings: Settings, *, load: bool) -> Settings:
             window = find_window(base_url, full.partition("/")[2], load=load)
         except ConfigError as error:
             raise ConfigError(f"{key}: {error}") from error
-        found[full] = replace(declared, window=window)
-    return settings if found == settings.models else replace(settings, models=found)
+        models[full] = replace(declared, window=window)
+    return replace(settings, models=models)
 
 
 async def learn_windows(settings: Settings) -> Settings:
@@ -154,10 +169,8 @@ async def learn_windows(settings: Settings) -> Settings:
 
 
 def _unknown_windows(settings: Settings) -> Iterator[tuple[str, str]]:
-    catalog = Catalog(settings.models, settings.aliases, settings.providers)
-    chosen = [("agent.model", settings.agent.model)]
-    chosen += [(f"agent.fallbacks[{place}]", each) for place, each in enumerate(settings.agent.fallbacks, start=1)]
-    for key, reference in chosen:
+    catalog = open_catalog(settings)
+    for key, reference in named_models(settings).items():
         full = catalog.full_name(reference)
         if full.startswith(f"{PROVIDER}/") and not catalog.has_window(full):
             yield key, full

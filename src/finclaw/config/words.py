@@ -1,6 +1,5 @@
 """Descriptions of types and values for the author of a settings file, and guesses at what they meant."""
 
-import difflib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
@@ -27,7 +26,8 @@ _NAMES: dict[object, str] = {
 
 def describe_type(kind: Any) -> str:
     """What a setting of this type takes: "a whole number from 0 to 65535"."""
-    origin, args = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    args = get_args(kind)
     if origin is Annotated:
         return describe_type(args[0]) + _limits(each for each in args[1:] if isinstance(each, Meta))
     if origin is Literal:
@@ -41,28 +41,26 @@ def describe_type(kind: Any) -> str:
 
 def got(value: object) -> str:
     """A value as the person wrote it, with its kind where that is the point."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{printable(value)}"'
-    if isinstance(value, int | float):
-        return str(value)
-    return _NAMES.get(type(value), f"{type(value).__name__} {printable(str(value))}")
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suggestion to append to a complaint, or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{printable(value)}"'
+        case int() | float():
+            return str(value)
+        case _:
+            return _NAMES.get(type(value), f"{type(value).__name__} {printable(str(value))}")
 
 
 def _limits(metas: Iterable[Meta]) -> str:
     words = ""
     for meta in metas:
-        if meta.ge is not None:
-            words += f" from {meta.ge} to {meta.le}" if meta.le is not None else f", {meta.ge} or more"
+        if meta.ge is not None and meta.le is not None:
+            words += f" from {meta.ge} to {meta.le}"
+        elif meta.ge is not None:
+            words += f", {meta.ge} or more"
         elif meta.gt is not None:
             words += f", more than {meta.gt}"
         elif meta.le is not None:
@@ -78,4 +76,6 @@ def printable(text: str, limit: int = 60) -> str:
 
     safe = redact_for_display(text)
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in safe[:limit])
-    return shown + "…" if len(safe) > limit else shown
+    if len(safe) > limit:
+        shown += "…"
+    return shown

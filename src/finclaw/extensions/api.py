@@ -5,24 +5,23 @@ Everything that can be refused is refused at once, so that the line can be named
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from finclaw.agent.prompt.sections import Section
 from finclaw.delivery.visible import Check
-from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
-from finclaw.extensions.operator_api import Cli, Doctor, ExtensionRoutes
 from finclaw.extensions.registration import (
+    CliCommand,
+    DoctorCheck,
     ExtensionRegistry,
-    NameOwners,
     Recurring,
     Registered,
-    Services,
     TellCommands,
     must_be_callable,
     must_be_line,
@@ -33,11 +32,21 @@ from finclaw.ids import new_id
 from finclaw.kernel.context import Context, ContextField
 from finclaw.kernel.envelope import ActionButton, Limits, NewFile, Outbound, OutboundFile
 from finclaw.kernel.event import Observer, ToolRegistered, ToolUnregistered
-from finclaw.kernel.extension import RING_NAMES, Database, FetchField, IsWanted
+from finclaw.kernel.extension import RING_NAMES, Database, FetchField, Finding, IsWanted
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ChannelFactory, Clock, Command, Tool, names_of
+from finclaw.kernel.port import (
+    ChannelFactory,
+    Clock,
+    Command,
+    ExtensionRoute,
+    Method,
+    RouteReply,
+    RouteRequest,
+    Tool,
+    names_of,
+)
 from finclaw.kernel.record import Erasure
 from finclaw.kernel.scope import VisibilityCheck
 from finclaw.sessions.session_key import place_of
@@ -45,8 +54,17 @@ from finclaw.tools.outbound_files import keep_files
 
 OWN_CHANNELS: Final = frozenset({"mailbox"})
 """Kinds of channels that are there without an extension."""
+# fmt: off
+OWN_COMMANDS: Final = frozenset({
+    "approvals", "ask", "backup", "channels", "chat", "completion", "config", "cost", "costs", "doctor", "explain",
+    "export", "extensions", "forget", "fork", "help", "import", "init", "instruments", "logs", "mcp", "memory",
+    "migrate", "models", "people", "prune", "replay", "restore", "send", "serve", "sessions", "skills", "status",
+    "stop", "token", "tools", "trace", "turns", "version",
+})
+# fmt: on
+"""What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
-
+_PATH: Final = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
 
 S = TypeVar("S", bound=Struct)
 
@@ -54,27 +72,39 @@ LONGEST_SAYING: Final = 100_000
 """Characters; more would be more parts than one message can have."""
 
 
-class Api:
-    """The api of one extension. After loading, only tools and observers may come and go."""
+class _Part:
+    """A part of the api of one extension."""
 
     def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
         self._mine = mine
+        self._registry = registry
         self._services = registry.services
-        everybody = NameOwners(mine, registry)
         self.logger = logging.getLogger(f"finclaw.extension.{mine.name}")
-        self.pipeline = _Pipeline(mine)
+
+    def _find_owner(self, name: str, names: Callable[[Registered], Iterable[str]]) -> str | None:
+        """Return the extension, this one or one loaded before, that has this name among its `names`."""
+        every = (*self._registry.loaded, self._mine)
+        return next((each.name for each in every if name in names(each)), None)
+
+
+class Api(_Part):
+    """The api of one extension. After loading, only tools and observers may come and go."""
+
+    def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
+        super().__init__(mine, registry)
+        self.pipeline = _Pipeline(mine, registry)
         self.tools = _Tools(mine, registry)
-        self.commands = _Commands(mine, everybody)
-        self.channels = _Channels(mine, everybody)
-        self.prompt = _Prompt(mine)
-        self.events = _Events(mine, registry.events)
-        self.state = _State(mine, registry.services)
-        self.tasks = _Tasks(mine, self.logger)
-        self.context = _Context(mine, everybody, self.logger)
-        self.visible = _Visible(mine)
-        self.cli = Cli(mine, everybody)
-        self.routes = ExtensionRoutes(mine)
-        self.doctor = Doctor(mine)
+        self.commands = _Commands(mine, registry)
+        self.channels = _Channels(mine, registry)
+        self.prompt = _Prompt(mine, registry)
+        self.events = _Events(mine, registry)
+        self.state = _State(mine, registry)
+        self.tasks = _Tasks(mine, registry)
+        self.context = _Context(mine, registry)
+        self.visible = _Visible(mine, registry)
+        self.cli = _Cli(mine, registry)
+        self.routes = _Routes(mine, registry)
+        self.doctor = _Doctor(mine, registry)
 
     @property
     def name(self) -> str:
@@ -125,11 +155,13 @@ class Api:
             example = "agent:channel:account:chat-type:peer, such as main:telegram:bot:direct:42"
             says = f"a key looks like {example}, and context.session_key is one"
             raise ExtensionError(f"{to!r} is no session; {says}; nor is it a person whom we know from a direct chat")
-        words = replace(
-            place.inbound(text, f"said:{self._mine.name}:{whom}:{new_id() if key is None else key}"),
-            from_extension=self._mine.name,
-            once=None if key is None else "here" if session == to else "anywhere",
-        )
+        once: Literal["here", "anywhere"] | None = None
+        if key is None:
+            key = new_id()
+        else:
+            once = "here" if session == to else "anywhere"
+        words = place.inbound(text, f"said:{self._mine.name}:{whom}:{key}")
+        words = replace(words, from_extension=self._mine.name, once=once)
         if facts or attachments or actions or perishable:
             saying = Outbound(
                 text="",
@@ -166,10 +198,7 @@ def _must_be_words(where: str, text: str) -> None:
         raise ExtensionError(f"{where} was given {size} to say; give it some words, at most {LONGEST_SAYING}")
 
 
-class _Pipeline:
-    def __init__(self, mine: Registered) -> None:
-        self._mine = mine
-
+class _Pipeline(_Part):
     def register(self, kind: str, fn: Callable[[Any], Awaitable[Any]], *, priority: int = 0) -> None:
         self._mine.must_be_loading()
         if kind not in RING_NAMES:
@@ -180,11 +209,7 @@ class _Pipeline:
         self._mine.layers.append((kind, Layer(name, fn, priority)))
 
 
-class _Tools:
-    def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
-        self._mine = mine
-        self._registry = registry
-
+class _Tools(_Part):
     def register(self, tool: Tool, /) -> None:
         if self._mine.stage == "closed":
             raise ExtensionError(f"extension {self._mine.name!r} is closed and registers no more tools")
@@ -208,16 +233,12 @@ def tool_registered(mine: Registered, tool: Tool) -> ToolRegistered:
     return ToolRegistered(tool=tool.spec.name, group=tool.group, source=mine.name)
 
 
-class _Commands:
-    def __init__(self, mine: Registered, everybody: NameOwners) -> None:
-        self._mine = mine
-        self._everybody = everybody
-
+class _Commands(_Part):
     def register(self, command: Command, /) -> None:
         self._mine.must_be_loading()
         names = [name.casefold() for name in names_of(command)]
         for name in names:
-            owner = self._everybody.owner(name, lambda each: each.command_names)
+            owner = self._find_owner(name, lambda each: each.command_names)
             if owner is not None:
                 raise ExtensionError(f"the command name {name!r} is taken by {owner!r}; choose another name or alias")
         self._mine.commands.append(command)
@@ -228,25 +249,18 @@ class _Commands:
         self._mine.mentioned.append(words)
 
 
-class _Channels:
-    def __init__(self, mine: Registered, everybody: NameOwners) -> None:
-        self._mine = mine
-        self._everybody = everybody
-
+class _Channels(_Part):
     def register(self, kind: str, make: ChannelFactory, /) -> None:
         self._mine.must_be_loading()
         if not _COMMAND.fullmatch(kind):
             raise ExtensionError(f"{kind!r} is no kind of channel; use small letters, digits and dashes")
-        owner = self._everybody.owner(kind, lambda each: each.channels)
+        owner = self._find_owner(kind, lambda each: each.channels)
         if owner is not None or kind in OWN_CHANNELS:
             raise ExtensionError(f"the kind of channel {kind!r} is {owner or 'FinClaw'}'s already; choose another name")
         self._mine.channels[kind] = must_be_callable(make)
 
 
-class _Prompt:
-    def __init__(self, mine: Registered) -> None:
-        self._mine = mine
-
+class _Prompt(_Part):
     def section(self, title: str, text: str, *, priority: int = 0, required: bool = False) -> None:
         self._mine.must_be_loading()
         if not all(isinstance(cast("object", each), str) for each in (title, text)):
@@ -259,24 +273,16 @@ class _Prompt:
         self._mine.sections.append(Section(id, title, text, priority, bool(required), from_extension=True))
 
 
-class _Events:
-    def __init__(self, mine: Registered, events: EventStream) -> None:
-        self._mine = mine
-        self._events = events
-
+class _Events(_Part):
     def observe(self, observer: Observer, *names: str) -> Callable[[], None]:
         if self._mine.stage == "closed":
             raise ExtensionError(f"extension {self._mine.name!r} is closed and observes no more")
-        stop = self._events.observe(must_be_callable(observer), *names)
+        stop = self._registry.events.observe(must_be_callable(observer), *names)
         self._mine.stop_observing.append(stop)
         return stop
 
 
-class _State:
-    def __init__(self, mine: Registered, services: Services) -> None:
-        self._mine = mine
-        self._services = services
-
+class _State(_Part):
     async def get(self, session: str = "") -> Any:
         return await self._services.recall(self._mine.name, session)
 
@@ -284,24 +290,15 @@ class _State:
         await self._services.remember(self._mine.name, session, value)
 
 
-class _Tasks:
-    def __init__(self, mine: Registered, logger: logging.Logger) -> None:
-        self._mine = mine
-        self._logger = logger
-
+class _Tasks(_Part):
     def every(self, seconds: float, fn: Callable[[], Awaitable[None]]) -> None:
         self._mine.must_be_loading()
         self._mine.recurring.append(
-            Recurring(must_be_positive(seconds, "an interval"), must_be_callable(fn), self._logger)
+            Recurring(must_be_positive(seconds, "an interval"), must_be_callable(fn), self.logger)
         )
 
 
-class _Context:
-    def __init__(self, mine: Registered, everybody: NameOwners, logger: logging.Logger) -> None:
-        self._mine = mine
-        self._everybody = everybody
-        self._logger = logger
-
+class _Context(_Part):
     def provide(
         self,
         field: str,
@@ -313,26 +310,60 @@ class _Context:
     ) -> None:
         self._must_be_free(field)
         seconds = must_be_positive(budget, "a budget")
-        wanted = None if when is None else must_be_callable(when)
-        self._mine.fields.append(ContextField(field, must_be_callable(fn), seconds, self._logger, default, wanted))
+        if when is not None:
+            must_be_callable(when)
+        self._mine.fields.append(ContextField(field, must_be_callable(fn), seconds, self.logger, default, when))
 
     def compute(self, field: str, fn: Callable[[Context], Any], *, default: Any = UNSET) -> None:
         self._must_be_free(field)
-        self._mine.fields.append(
-            ContextField(field, must_be_callable(fn), 0.0, self._logger, default, is_computed=True)
-        )
+        self._mine.fields.append(ContextField(field, must_be_callable(fn), 0.0, self.logger, default, is_computed=True))
 
     def _must_be_free(self, field: str) -> None:
         self._mine.must_be_loading()
-        owner = self._everybody.owner(field, lambda each: (one.field for one in each.fields))
+        owner = self._find_owner(field, lambda each: (one.field for one in each.fields))
         if owner is not None:
             raise ExtensionError(f"the context field {field!r} is provided by {owner!r} already; choose another name")
 
 
-class _Visible:
-    def __init__(self, mine: Registered) -> None:
-        self._mine = mine
-
+class _Visible(_Part):
     def check(self, fn: VisibilityCheck) -> None:
         self._mine.must_be_loading()
         self._mine.checks.append(Check(self._mine.name, must_be_callable(fn)))
+
+
+class _Cli(_Part):
+    def command(
+        self, name: str, about: str, run: Callable[[Namespace], int], arguments: Callable[[ArgumentParser], None]
+    ) -> None:
+        self._mine.must_be_loading()
+        if not _COMMAND.fullmatch(name):
+            raise ExtensionError(f"{name!r} cannot be typed as `finclaw {name}`; use small letters, digits and dashes")
+        owner = self._find_owner(name, lambda each: (one.name for one in each.cli))
+        if name in OWN_COMMANDS or owner is not None:
+            whose = "FinClaw itself" if owner is None else f"extension {owner!r}"
+            raise ExtensionError(f"`finclaw {name}` belongs to {whose}; choose another name")
+        self._mine.cli.append(
+            CliCommand(self._mine.name, name, about, must_be_callable(run), must_be_callable(arguments))
+        )
+
+
+class _Routes(_Part):
+    def add(self, method: Method, path: str, fn: Callable[[RouteRequest], Awaitable[RouteReply]]) -> None:
+        self._mine.must_be_loading()
+        path = path.strip("/")
+        if method not in get_args(Method):
+            raise ExtensionError(f"a route takes {' or '.join(get_args(Method))}, not {method!r}")
+        if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
+            raise ExtensionError(
+                f"{path!r} is no path; use words of letters, digits, '-' and '_' with '/' between them"
+            )
+        if any((each.method, each.path) == (method, path) for each in self._mine.routes):
+            raise ExtensionError(f"{method} {path} is served already; add it once")
+        route = ExtensionRoute(extension=self._mine.name, method=method, path=path, handle=must_be_callable(fn))
+        self._mine.routes.append(route)
+
+
+class _Doctor(_Part):
+    def check(self, name: str, fn: Callable[[], Finding]) -> None:
+        self._mine.must_be_loading()
+        self._mine.doctor.append(DoctorCheck(self._mine.name, name, must_be_callable(fn)))

@@ -1,6 +1,5 @@
 """Commands as the settings want them: without those that are disabled, with more names and other cooldowns."""
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -8,6 +7,7 @@ from msgspec import Struct
 
 from finclaw.errors import ConfigError
 from finclaw.kernel.port import Command, names_of
+from finclaw.text import suggest_name
 
 
 class CommandOverrides(Struct, frozen=True, kw_only=True):
@@ -31,14 +31,11 @@ class CommandOverrides(Struct, frozen=True, kw_only=True):
     def check(self, commands: Sequence[Command]) -> None:
         """Raises ConfigError for the name of a command that is not there, and for an alias that is taken."""
         known = {name.casefold(): each for each in commands for name in names_of(each)}
-        wanted = [("disabled", name) for name in self.disabled]
-        wanted += [("aliases", name) for name in self.aliases.values()]
-        wanted += [("cooldown_s", name) for name in self.cooldown_s]
-        for key, name in wanted:
+        wanted = {"disabled": self.disabled, "aliases": self.aliases.values(), "cooldown_s": self.cooldown_s}
+        for key, name in ((key, name) for key, names in wanted.items() for name in names):
             if name.casefold() not in known:
-                close, there = difflib.get_close_matches(name.casefold(), list(known), n=1), ", ".join(known)
-                hint = f"did you mean {close[0]}?" if close else f"there are {there}"
-                raise ConfigError(f"commands.{key} names {name!r}, which is no command; {hint}")
+                hint = suggest_name(name.casefold(), known)
+                raise ConfigError(f"commands.{key} names {name!r}, which is no command{hint}")
         for alias in self.aliases:
             if (owner := known.get(alias.casefold())) is not None:
                 raise ConfigError(f"commands.aliases has {alias!r}, a name of {owner.name} already; take another")
@@ -49,7 +46,7 @@ class CommandOverrides(Struct, frozen=True, kw_only=True):
         pauses = [seconds for name, seconds in self.cooldown_s.items() if name.casefold() in names]
         if not aliases and not pauses:
             return command
-        cooldown = pauses[-1] if pauses else getattr(command, "cooldown", 0.0)
+        cooldown = [getattr(command, "cooldown", 0.0), *pauses][-1]
         return cast("Command", OverriddenCommand(command, (*command.aliases, *aliases), cooldown))
 
 

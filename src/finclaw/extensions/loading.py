@@ -3,7 +3,6 @@
 Nothing else is imported.
 """
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -11,7 +10,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -19,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
 
-from finclaw.agent.settings import ExtensionRef, LocatedRef
+from finclaw.agent.settings import ExtensionRef, as_ref
 from finclaw.errors import ConfigError
 from finclaw.extensions.attribution import attribute_error, origin_of
 from finclaw.extensions.settings import refuse_reference
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.redaction import Follow
+from finclaw.text import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -67,7 +67,7 @@ def as_builtin(extension: Extension, why: str) -> LocatedExtension:
 
 def find(refs: Iterable[ExtensionRef | str]) -> tuple[LocatedExtension, ...]:
     """All of them are imported, in order, before the first registers. Raises ConfigError or ExtensionError."""
-    return tuple(_find(ExtensionRef(ref) if isinstance(ref, str) else ref) for ref in refs)
+    return tuple(_find(as_ref(ref)) for ref in refs)
 
 
 def _find(ref: ExtensionRef) -> LocatedExtension:
@@ -120,16 +120,15 @@ def _file(module: str, error: BaseException) -> str:
     parts = module.split(".")
     packages = [os.path.join(os.sep, *parts[:count], "__init__.py") for count in range(1, len(parts) + 1)]
     endings = (os.path.join(os.sep, *parts) + ".py", *packages)
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each.filename for each in frames if each.filename.endswith(endings)]
-    return own[-1] if own else module
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return next((each.filename for each in frames if each.filename.endswith(endings)), module)
 
 
 def _attribute(use: str, module: ModuleType, attribute: str) -> object:
     thing: object = module
-    for name in attribute.split(".") if attribute else ():
+    for name in filter(None, attribute.split(".")):
         if not hasattr(thing, name):
-            near = _suggest_name(name, [each for each in dir(thing) if not each.startswith("_")])
+            near = did_you_mean(name, [each for each in dir(thing) if not each.startswith("_")])
             raise ConfigError(f"agent.extensions: {use!r}: {module.__name__} has no {attribute!r}{near}")
         thing = getattr(thing, name)
     return thing
@@ -139,35 +138,30 @@ def _explain_unknown(use: str, offered: Iterable[str]) -> str:
     names = sorted(offered)
     there = f"installed are {', '.join(names)}"
     how = "give an entry point's name, a module, or a path such as ./my_extension.py"
-    return f"agent.extensions: there is no extension {use!r}{_suggest_name(use, names)}; {there}; {how}"
-
-
-def _suggest_name(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"agent.extensions: there is no extension {use!r}{did_you_mean(use, names)}; {there}; {how}"
 
 
 # ── by path ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _from_path(ref: ExtensionRef, path: Path) -> LocatedExtension:
-    file = path / "__init__.py" if path.is_dir() else path
+    file = path
+    locations = None
+    if path.is_dir():
+        file = path / "__init__.py"
+        locations = [str(path)]
     if not file.is_file():
         raise ConfigError(_no_file(ref.use, path))
     # A name of its own: two files may be called alike, and none may pose as somebody else's module.
     digest = hashlib.blake2b(os.fsencode(file.absolute()), digest_size=6).hexdigest()
     module = f"_finclaw_extension_{digest}"
-    spec = importlib.util.spec_from_file_location(
-        module,
-        file,
-        loader=_FreshLoader(module, str(file)),
-        submodule_search_locations=[str(path)] if path.is_dir() else None,
-    )
+    loader = _FreshLoader(module, str(file))
+    spec = importlib.util.spec_from_file_location(module, file, loader=loader, submodule_search_locations=locations)
     try:
         return make_found(ref, path.stem, _run(cast("ModuleSpec", spec)), str(file))
+    except ConfigError:
+        raise
     except (Exception, SystemExit) as error:  # importing an extension is running a stranger's code
-        if isinstance(error, ConfigError):
-            raise
         raise attribute_error(path.stem, str(file), error) from error
 
 
@@ -193,10 +187,11 @@ class _FreshLoader(SourceFileLoader):
 def _no_file(use: str, path: Path) -> str:
     if path.is_dir():
         return f"agent.extensions: {use} is a directory without an __init__.py; name a file in it, or add one"
-    there = sorted(each.name for each in path.parent.glob("*.py")) if path.parent.is_dir() else []
-    near = _suggest_name(path.name, there)
-    beside = f"; beside it are {', '.join(there[:8])}" if there and not near else ""
-    return f"agent.extensions: there is no file {use}{near}{beside}; a path counts from the settings file's directory"
+    there = sorted(each.name for each in path.parent.glob("*.py"))
+    hint = did_you_mean(path.name, there)
+    if there and not hint:
+        hint = f"; beside it are {', '.join(there[:8])}"
+    return f"agent.extensions: there is no file {use}{hint}; a path counts from the settings file's directory"
 
 
 # ── what was found ──────────────────────────────────────────────────────────────────────────────────────────
@@ -206,15 +201,14 @@ def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Lo
     """A module or object with `register`, a class of such objects, or the function itself."""
     if isinstance(thing, type) and hasattr(thing, "register"):
         thing = _load_attributed(ref.use, thing.__module__, thing)
-    register: Any = getattr(thing, "register", None) or (thing if inspect.isroutine(thing) else None)
+    register: Any = getattr(thing, "register", None)
+    if inspect.isroutine(thing):
+        register = register or thing
     if not callable(register):
         raise ConfigError(f"agent.extensions: {ref.use} has no function `register(api)`; add one, or name the object")
-    named = getattr(thing, "name", None)
-    own = named if isinstance(named, str) else name
-    return LocatedExtension(
-        own,
-        cast("Callable[[ExtensionApi], None]", register),
-        origin or origin_of(thing) or ref.use,
-        ref.settings,
-        follow=(ref.follow if isinstance(ref, LocatedRef) else None) or refuse_reference,
-    )
+    own_name = getattr(thing, "name", None)
+    if isinstance(own_name, str):
+        name = own_name
+    register = cast("Callable[[ExtensionApi], None]", register)
+    follow = getattr(ref, "follow", None) or refuse_reference
+    return LocatedExtension(name, register, origin or origin_of(thing) or ref.use, ref.settings, follow=follow)

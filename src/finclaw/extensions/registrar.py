@@ -54,7 +54,9 @@ class Registrar:
             self._load(extension)
 
     def _load(self, extension: Extension | LocatedExtension) -> None:
-        found = extension if isinstance(extension, LocatedExtension) else as_builtin(extension, "")
+        found = extension
+        if not isinstance(found, LocatedExtension):
+            found = as_builtin(found, "")
         mine = Registered(found.name, found.origin, found.why, found.settings, found.follow)
         try:
             self._must_be_new(found.name)
@@ -81,11 +83,9 @@ class Registrar:
     def _undo(self, mine: Registered) -> None:
         mine.stage = "closed"
         for tool in mine.tools:
-            self._registry.tools.unregister(tool.spec.name)
+            self.tools.unregister(tool.spec.name)
         for stop in mine.stop_observing:
             stop()
-
-    # ── what there is, in order ─────────────────────────────────────────────────────────────────────────────
 
     @property
     def loaded(self) -> Sequence[Registered]:
@@ -169,20 +169,15 @@ class Registrar:
     def cli(self) -> list[CliCommand]:
         return [command for each in self.loaded for command in each.cli]
 
-    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────
-
     async def close(self) -> None:
         """Last registered, first closed. One that fails or hangs does not keep the others from closing."""
         while self._closers:
             await _close(self._closers.pop())
         for mine in reversed(self.loaded):
-            mine.stage = "closed"
+            self._undo(mine)
             for tool in mine.tools:
-                self.tools.unregister(tool.spec.name)
                 self.events.emit(ToolUnregistered(tool=tool.spec.name))
             mine.tools.clear()
-            for stop in mine.stop_observing:
-                stop()
             if mine.database is not None:
                 await _close(mine.database.close)
 

@@ -3,7 +3,7 @@
 import logging
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
@@ -109,27 +109,8 @@ async def raise_no_gateway(*_: object) -> Any:
     raise ExtensionError("no gateway runs in this process; state and messages are for what a gateway calls")
 
 
-async def know_nobody(_: str) -> None:
-    """Nobody's chat: without a gateway, only a session can be named."""
-
-
-class Services(Struct, frozen=True, kw_only=True):
-    """Services of the gateway for extensions.
-
-    `accept` takes an extension's words for a session; `database` gives an extension its file, unopened; `fetcher` makes
-    one that keeps to the rules.
-    """
-
-    recall: Callable[[str, str], Awaitable[Any]]
-    remember: Callable[[str, str, Any], Awaitable[None]]
-    accept: Callable[[Inbound, str], Awaitable[Accepted]]
-    database: Callable[[str, Sequence[str]], OwnDatabase]
-    fetcher: Callable[[FetchRules], Fetcher]
-    put_blob: PutBlob = raise_no_gateway
-    clock: Clock = field(default_factory=SystemClock)
-    find_chat: Callable[[str], Awaitable[tuple[str, str] | None]] = know_nobody
-    """The session of a person's latest direct chat, and the person's id."""
-    start_turn: Callable[[Inbound, str], Awaitable[Accepted]] = raise_no_gateway
+async def _find_no_chat(_: str) -> None:
+    """Find nobody's chat: without a gateway, only a session can be named."""
 
 
 def _no_database(extension: str, _: Sequence[str]) -> OwnDatabase:
@@ -143,13 +124,26 @@ class _NoFetcher:
         raise ExtensionError(f"nothing is fetched in this process, so {request.purpose} fetches nothing")
 
 
-NULL_SERVICES = Services(
-    recall=raise_no_gateway,
-    remember=raise_no_gateway,
-    accept=raise_no_gateway,
-    database=_no_database,
-    fetcher=_NoFetcher,
-)
+class Services(Struct, frozen=True, kw_only=True):
+    """Services of the gateway for extensions.
+
+    `accept` takes an extension's words for a session; `database` gives an extension its file, unopened; `fetcher` makes
+    one that keeps to the rules.
+    """
+
+    recall: Callable[[str, str], Awaitable[Any]] = raise_no_gateway
+    remember: Callable[[str, str, Any], Awaitable[None]] = raise_no_gateway
+    accept: Callable[[Inbound, str], Awaitable[Accepted]] = raise_no_gateway
+    database: Callable[[str, Sequence[str]], OwnDatabase] = _no_database
+    fetcher: Callable[[FetchRules], Fetcher] = _NoFetcher
+    put_blob: PutBlob = raise_no_gateway
+    clock: Clock = field(default_factory=SystemClock)
+    find_chat: Callable[[str], Awaitable[tuple[str, str] | None]] = _find_no_chat
+    """The session of a person's latest direct chat, and the person's id."""
+    start_turn: Callable[[Inbound, str], Awaitable[Accepted]] = raise_no_gateway
+
+
+NULL_SERVICES = Services()
 """For looking at what extensions register, without a gateway."""
 
 
@@ -164,18 +158,6 @@ class ExtensionRegistry:
         self.services = services
         self.tools = ToolRegistry(services.clock)
         self.loaded: list[Registered] = []
-
-
-class NameOwners:
-    """The owners of names, this extension and those before it, for names that only one may have."""
-
-    def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
-        self._mine = mine
-        self._registry = registry
-
-    def owner(self, name: str, names: Callable[[Registered], Iterable[str]]) -> str | None:
-        everybody = (*self._registry.loaded, self._mine)
-        return next((each.name for each in everybody if name in names(each)), None)
 
 
 def must_be_callable(fn: Any) -> Any:

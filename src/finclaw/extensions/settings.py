@@ -37,8 +37,10 @@ class _Reader:
     def read(self, kind: type, value: object) -> Secret:
         if kind is not Secret:
             raise ExtensionError(f"settings cannot be read as {kind.__name__}; take text, numbers, lists or Secret")
+        if isinstance(value, Secret):
+            return value
         try:
-            return value if isinstance(value, Secret) else self._follow("", value)
+            return self._follow("", value)
         except ConfigError as error:
             self._refused.append(value)
             raise ValueError("a secret") from error
