@@ -7,7 +7,7 @@ from pathlib import Path
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.cli.commands.trace import find_turn
+from finclaw.cli.attach import attach, find_turn
 from finclaw.composition import build
 from finclaw.kernel.envelope import Inbound, Limits, Sender, TurnOptions
 from finclaw.kernel.extension import Extension
@@ -78,4 +78,5 @@ class Recorder:
 
     def told(self, turn_id: str) -> TurnTrace:
         """The same turn, as far as it is still there."""
-        return find_turn(self.settings, turn_id)
+        with attach(self.settings) as client:
+            return find_turn(client, self.settings, turn_id)

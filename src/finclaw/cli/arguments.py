@@ -16,15 +16,16 @@ _LONGEST: Final = 7_500
 """Characters of a key, escaped for an address, that a gateway still reads."""
 
 
-def start_actions(parser: ArgumentParser) -> Callable[[str, str], ArgumentParser]:
-    """Return a function that adds an action by name and help, such as `list`; it gives the action's parser.
+def start_actions(parser: ArgumentParser) -> Callable[..., ArgumentParser]:
+    """Return a function that adds an action by name, help and handler, such as `list`; it gives the action's parser.
 
-    Each action takes --state and --config.
+    Each action takes --state and --config. The handler of the one that was typed is in `args.act`.
     """
     choice = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog)
 
-    def add_action(name: str, about: str) -> ArgumentParser:
+    def add_action(name: str, about: str, act: Callable[..., object]) -> ArgumentParser:
         action = choice.add_parser(name, help=about, description=to_sentence(about), allow_abbrev=False)
+        action.set_defaults(act=act)
         add_state_options(action)
         return action
 
@@ -105,9 +106,9 @@ def parse_text(text: str) -> str:
     return text
 
 
-def parse_count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= 500):
-        raise ArgumentTypeError(f"{text!r} is not a number from 1 to 500; give one")
+def parse_count(text: str, most: int = 500, noun: str = "number") -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        raise ArgumentTypeError(f"{text!r} is not a {noun} from 1 to {most}; give one")
     return int(text)
 
 

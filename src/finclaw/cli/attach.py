@@ -23,12 +23,12 @@ from finclaw.cli.client import GatewayClient, find_gateway, retry_while_busy
 from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
-from finclaw.errors import FinclawError, SessionError
+from finclaw.errors import ConfigError, FinclawError, SessionError
 from finclaw.gateway import PersonRecord, QueuedMessage, StopReport, StopRequest, Summary
 from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, ApprovalVerdict, Refusal, Standing
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted, Cost, CostsBy, Today
+from finclaw.kernel.record import Accepted, Cost, CostsBy, Today, TurnTrace
 from finclaw.kernel.store_port import Store
 from finclaw.spend_lines import sum_costs, sum_today
 from finclaw.storage.kinds import open_kind
@@ -40,6 +40,7 @@ from finclaw.web.errors import ApiError
 from finclaw.web.exchange import ApiRequest, Handler
 from finclaw.web.principal import OWNER
 from finclaw.web.sessions_api import PeopleApi, SessionsApi
+from finclaw.web.view import TurnsView
 
 if TYPE_CHECKING:
     from finclaw.approvals.approvals import Approvals
@@ -76,6 +77,20 @@ class StateClient(Protocol):
 def session_path(key: str) -> str:
     """Return the path of a session. Its key is full of escapes, which are escaped once more."""
     return f"/api/v1/sessions/{quote(key, safe='')}"
+
+
+def find_turn(client: StateClient, settings: Settings, name: str) -> TurnTrace:
+    """By a turn's id, a message's id, or `last`. Raises ConfigError when there is none, with what to type instead."""
+    turn_id = name
+    if name == "last":
+        latest = client.call("GET", "/api/v1/turns?limit=1", TurnsView).items
+        if not latest:
+            raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
+        turn_id = latest[0].turn_id
+    found = client.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnTrace)
+    if found is None:
+        raise ConfigError(f"there is no turn {name!r} in {settings.state}; `finclaw turns` lists the latest")
+    return found
 
 
 @contextmanager

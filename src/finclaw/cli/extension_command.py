@@ -18,7 +18,6 @@ from finclaw.cli.parser import Parser, extension_parser
 from finclaw.clock import SystemClock
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
-from finclaw.config.words import did_you_mean
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError, FinclawError, StateBusy
 from finclaw.extensions.attribution import attribute_error, origin_of
@@ -33,6 +32,7 @@ from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 from finclaw.storage.sqlite.state import encode
+from finclaw.text import did_you_mean, suggest_name
 
 
 def run(ours: Parser, name: str, rest: Sequence[str]) -> int:
@@ -41,8 +41,7 @@ def run(ours: Parser, name: str, rest: Sequence[str]) -> int:
     command = next((each for each in theirs if each.name == name), None)
     if command is None:
         names = [*ours.commands, *(each.name for each in theirs)]
-        hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
-        ours.error(f"{name!r} is no command{hint}")
+        ours.error(f"{name!r} is no command{suggest_name(name, names)}")
     parser = extension_parser(name, command.about)
     return _run_command(command, parser, rest)
 

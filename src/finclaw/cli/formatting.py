@@ -54,7 +54,9 @@ def print_result(args: Namespace, view: object, lines: Iterable[str]) -> None:
 def one_line(text: str, limit: int = 40) -> str:
     """A short form for a line of ours: cleaned, without line breaks, cut at the limit."""
     flat = " ".join(clean(hide_known_secrets(text)).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    if len(flat) > limit:
+        flat = flat[: limit - 1] + "…"
+    return flat
 
 
 # ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -68,18 +70,19 @@ def width(char: str) -> int:
         return 0
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+    if unicodedata.east_asian_width(char) in ("W", "F"):
+        return 2
+    return 1
 
 
 def rows_down(text: str, columns: int) -> int:
     """How many rows below its first row the cursor stands after this text was printed at the left margin."""
     rows = column = 0
     for char in text:
-        if char == "\n":
-            rows, column = rows + 1, 0
-        elif column + width(char) > columns:
-            rows, column = rows + 1, width(char)
-        else:
+        if char == "\n" or column + width(char) > columns:
+            rows += 1
+            column = 0
+        if char != "\n":
             column += width(char)
     return rows
 
@@ -95,8 +98,10 @@ def _rows(line: str, columns: int) -> list[str]:
         if text_columns(rows[-1] + word) <= columns:
             rows[-1] += word
             continue
-        rest = word.lstrip() if rows[-1] else word  # the break stands for the space
-        rows += [""] if rows[-1] else []
+        rest = word
+        if rows[-1]:
+            rows.append("")
+            rest = word.lstrip()  # the break stands for the space
         while len(head := cut(rest, columns)) < len(rest):
             rows[-1] = head
             rest = rest[len(head) :]
@@ -106,7 +111,9 @@ def _rows(line: str, columns: int) -> list[str]:
 
 
 def text_columns(text: str) -> int:
-    return len(text) if text.isascii() else sum(map(width, text))
+    if text.isascii():
+        return len(text)
+    return sum(map(width, text))
 
 
 def cut(text: str, columns: int) -> str:
@@ -131,19 +138,25 @@ def milliseconds(ms: float | None) -> str:
         return UNKNOWN
     if ms < 10:
         return f"{ms:.1f} ms"
-    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"
+    if ms < 10_000:
+        return f"{ms:.0f} ms"
+    return f"{ms / 1000:.1f} s"
 
 
 def turn_ms(turn: TurnRecord) -> float | None:
     """None while it runs."""
-    return None if turn.ended_at is None else (turn.ended_at - turn.started_at).total_seconds() * 1000
+    if turn.ended_at is None:
+        return None
+    return (turn.ended_at - turn.started_at).total_seconds() * 1000
 
 
 def money(cost: Decimal | None) -> str:
     """US dollars, with as many places as a cheap model's call needs."""
     if cost is None:
         return UNKNOWN
-    return f"${cost:f}" if cost.is_zero() or cost >= Decimal("0.01") else f"${cost.normalize():f}"
+    if cost < Decimal("0.01") and not cost.is_zero():
+        cost = cost.normalize()
+    return f"${cost:f}"
 
 
 def tokens(usage: Usage) -> str:
@@ -165,9 +178,6 @@ def plural(count: int, noun: str, spec: str = "") -> str:
     return f"{count:{spec}} {noun}"
 
 
-# ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def short(text: str, columns: int) -> str:
     """Somebody's text as one harmless line, without secrets: what a terminal shows is copied to others."""
     return fit_line(" ".join(clean(redact_for_display(text)).split()), columns)
@@ -182,27 +192,28 @@ def fit_line(line: str, columns: int | None) -> str:
 
 def terminal_columns() -> int | None:
     """None where the output goes to a file or another program, which may want all of it."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Lines with their columns under one another; those in `right` stand at their right edge, the last is ragged."""
     widest = [max(map(text_columns, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(_pad(cell, widest[place], at_right=place in right) for place, cell in enumerate(row)).rstrip()
-        for row in rows
-    ]
+    lines: list[str] = []
+    for row in rows:
+        cells = list(row)
+        for place, cell in enumerate(row):
+            space = " " * (widest[place] - text_columns(cell))
+            cells[place] = space + cell if place in right else cell + space
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def fit_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """A table whose lines are cut where the terminal ends."""
     columns = terminal_columns()
     return [fit_line(line, columns) for line in table(rows, right)]
-
-
-def _pad(text: str, columns: int, *, at_right: bool) -> str:
-    space = " " * (columns - text_columns(text))
-    return space + text if at_right else text + space
 
 
 def command_name() -> str:

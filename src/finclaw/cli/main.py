@@ -14,12 +14,16 @@ from finclaw.cli.parser import COMMANDS, Parser, build_overview, build_parser, i
 from finclaw.cli.process_setup import collect_rarely, install_excepthooks, skip_collection_at_exit
 from finclaw.errors import ConfigError, FinclawError, StateBusy
 
-OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+OK = 0
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 1 failed, 2 wrongly used or configured, 130 interrupted."""
     if argv is None:  # this process is ours alone
+        argv = sys.argv[1:]
         install_excepthooks()
         collect_rarely()
         skip_collection_at_exit()
@@ -34,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         _flush()
     except FinclawError as error:
-        return _complain(_add_advice(error), MISUSED if _is_misuse(error) else FAILED)
+        return _complain_of(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -45,14 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(argv: Sequence[str] | None) -> int:
-    words = sys.argv[1:] if argv is None else argv
-    parser = _parser_for(words)
-    if words and not words[0].startswith("-") and words[0] not in parser.commands:
+def _run(argv: Sequence[str]) -> int:
+    parser = _parser_for(argv)
+    if argv and not argv[0].startswith("-") and argv[0] not in parser.commands:
         from finclaw.cli import extension_command  # noqa: PLC0415  start-up: it loads the extensions
 
         _close_to_other_processes()
-        return extension_command.run(parser, words[0], words[1:])
+        return extension_command.run(parser, argv[0], argv[1:])
     args = parser.parse_args(argv)
     if args.version:
         print(f"finclaw {__version__}")
@@ -63,7 +66,8 @@ def _run(argv: Sequence[str] | None) -> int:
     if args.command in _HOLDS_KEYS:
         _close_to_other_processes()
     _hint_at_unread_file(args)
-    return cast("Callable[[Namespace], int]", import_command(args.command).run)(args)
+    run = cast("Callable[[Namespace], int | None]", import_command(args.command).run)
+    return run(args) or OK
 
 
 _HOLDS_KEYS: Final = ("serve", "chat", "ask", "channels", "mcp", "replay")
@@ -95,8 +99,9 @@ def _parser_for(words: Sequence[str]) -> Parser:
     """Of the command that is typed alone, so that no other command's module is imported."""
     if words and words[0] in COMMANDS:
         return build_parser(only=words[0])
-    behind_options = words and words[0].startswith("-") and not COMMANDS.keys().isdisjoint(words)
-    return build_parser() if behind_options else build_overview()
+    if words and words[0].startswith("-") and not COMMANDS.keys().isdisjoint(words):
+        return build_parser()
+    return build_overview()
 
 
 def _flush() -> None:
@@ -118,14 +123,12 @@ def _discard_unwritten() -> None:
         _discard_output()
 
 
-def _is_misuse(error: FinclawError) -> bool:
-    return isinstance(error, ConfigError) and not isinstance(error, StateBusy)
-
-
-def _add_advice(error: FinclawError) -> str:
-    """With what only a command line knows: a program of one's own gets the same error."""
-    text = str(error)
-    return f"{text} with --state DIR" if isinstance(error, StateBusy) and "--state" not in text else text
+def _complain_of(error: FinclawError) -> int:
+    if not isinstance(error, StateBusy):
+        return _complain(str(error), MISUSED if isinstance(error, ConfigError) else FAILED)
+    if "--state" in str(error):
+        return _complain(str(error), FAILED)
+    return _complain(f"{error} with --state DIR", FAILED)  # only a command line knows this option
 
 
 def _complain(text: str, code: int) -> int:
@@ -146,8 +149,10 @@ def _discard_output() -> int:
 
 
 def _describe_os_error(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}; {_advice(error)}"
+    text = f"{error.strerror or error}; {_advice(error)}"
+    if error.filename:
+        text = f"{error.filename}: {text}"
+    return text
 
 
 def _advice(error: OSError) -> str:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Final, NoReturn, cast
 
 from finclaw.cli.arguments import add_state_options, to_sentence
-from finclaw.config.words import did_you_mean
+from finclaw.text import did_you_mean, suggest_name
 
 # The help texts stand here and not in the commands' modules: `finclaw --help` lists them all, and to import all
 # commands takes half a second. Only the module of the command that was typed is imported (start-up time,
@@ -96,17 +96,17 @@ class Parser(argparse.ArgumentParser):
 
         redacted = redact_for_display(message.removeprefix("argument ").encode(errors="replace").decode())
         text = escape_controls(redacted)
+        text += " See" if text.endswith("?") else "; see"
         with suppress(OSError, AttributeError):  # a closed or missing standard error, which not every Python forgives
-            sys.stderr.write(f"finclaw: {text}{' See' if text.endswith('?') else '; see'}: {self.prog} --help\n")
+            sys.stderr.write(f"finclaw: {text}: {self.prog} --help\n")
         raise SystemExit(2)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
         known = [str(each) for each in action.choices]
-        hint = did_you_mean(str(value), known) or f"; there are {', '.join(known)}"
         what = "command" if isinstance(action.choices, dict) else "choice"
-        raise argparse.ArgumentError(None, f"{str(value)!r} is no {what}{hint}")
+        raise argparse.ArgumentError(None, f"{str(value)!r} is no {what}{suggest_name(str(value), known)}")
 
 
 def build_parser(only: str | None = None) -> Parser:

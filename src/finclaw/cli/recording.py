@@ -108,7 +108,9 @@ class Recording:
         return _AsRecorded()
 
     def steering(self, log: TurnLog) -> Steering | None:
-        return _RecordedSteering(log, self._joined) if self._joined else None
+        if not self._joined:
+            return None
+        return _RecordedSteering(log, self._joined)
 
     async def repeat_events(self, ctx: TurnContext) -> TurnResult:
         """What happened to the turn beside its answers and results: layers may tell the person of it."""
@@ -120,12 +122,13 @@ class Recording:
 
     def _name_who_answered(self, ctx: TurnContext) -> None:
         """The last answer, where it was another model than the chosen one."""
-        told = {} if self._said is None else self._said.metadata
-        again = next(
-            (each for each in reversed(ctx.conversation.next_messages) if each.source.kind == "assistant"), None
-        )
-        if again is not None and "instead_of" in told:
-            ctx.emit_message_event(Patch(again.id, {name: told[name] for name in ("model", "instead_of")}))
+        if self._said is None or "instead_of" not in self._said.metadata:
+            return
+        names = {name: self._said.metadata[name] for name in ("model", "instead_of")}
+        for message in reversed(ctx.conversation.next_messages):
+            if message.source.kind == "assistant":
+                ctx.emit_message_event(Patch(message.id, names))
+                return
 
     # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,7 +145,9 @@ class Recording:
     async def _result(self, call: ToolCallContext) -> ToolResult:
         recorded = self._results.get(call.call_id)
         if recorded is None:
-            return _failed_result(call, NOT_RECORDED, f"the record has no result for this call of {call.tool_name}")
+            words = f"the record has no result for this call of {call.tool_name}"
+            failure = ToolFailure(NOT_RECORDED, words)
+            return ToolResult(call.call_id, call.tool_name, words, status="error", error=failure)
         await self._clock.sleep(recorded.ms / 1000)
         said = without_warning(call.tool_name, recorded.content)  # the guard warns again by itself
         return replace(recorded, content=said)
@@ -161,7 +166,8 @@ class Recording:
 
 def _messages_by_answers(story: TurnTrace) -> dict[int, list[Message]]:
     """Messages that joined the turn, by the number of answers that the model had given before."""
-    joined, answers = dict[int, list[Message]](), 0
+    joined: dict[int, list[Message]] = {}
+    answers = 0
     for message in story.messages[1:]:
         answers += message.source.kind == "assistant"
         if message.source.kind == "user":
@@ -208,10 +214,6 @@ class _AsRecorded(ContextGuard):
         return Capacity.of(model, max_tokens, Thresholds()).state(0, Breakdown())
 
 
-def _failed_result(call: ToolCallContext, name: str, words: str) -> ToolResult:
-    return ToolResult(call.call_id, call.tool_name, words, status="error", error=ToolFailure(name, words))
-
-
 def ran_out_of_time(outcome: Outcome | None) -> bool:
     """By the pipeline's deadline, or because the watchdog saw nothing of it for too long."""
     return outcome is not None and outcome.reason.startswith(("timeout after ", "no sign of life "))
@@ -219,13 +221,17 @@ def ran_out_of_time(outcome: Outcome | None) -> bool:
 
 def _failure(outcome: Outcome | None) -> ProviderError | None:
     """The model's failure, made again from the words in which it was recorded."""
-    name, _, words = outcome.reason.partition(": ") if outcome else ("", "", "")
+    if outcome is None:
+        return None
+    name, _, text = outcome.reason.partition(": ")
     kind: object = getattr(finclaw.errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, ProviderError)):
         return None
-    said, _, beside = words.rpartition(" (") if words.endswith(")") else (words, "", "")
-    failure = kind(said)
-    failure.beside = beside.removesuffix(")")
+    beside = ""
+    if text.endswith(")"):
+        text, _, beside = text.removesuffix(")").rpartition(" (")
+    failure = kind(text)
+    failure.beside = beside
     return failure
 
 
@@ -252,10 +258,12 @@ def own_blocks(answer: Message) -> Iterator[Block]:
     """What the model itself wrote, where the person saw something else."""
     own: str | int | None = answer.metadata.get("model_text")
     for block in answer.blocks:
-        if own is None or not isinstance(block, Text):
-            yield block
+        if isinstance(block, Text) and isinstance(own, int):
+            yield Text(block.text[:own])
+        elif isinstance(block, Text) and isinstance(own, str):
+            yield Text(own)
         else:
-            yield Text(block.text[:own] if isinstance(own, int) else own)
+            yield block
 
 
 def _pieces(text: str, lengths: Iterator[int]) -> Iterator[str]:

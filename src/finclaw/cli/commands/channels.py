@@ -22,29 +22,35 @@ CHECK_SECONDS: Final = 20.0
 
 def arguments(parser: ArgumentParser) -> None:
     add_action = start_actions(parser)
-    add_json_option(add_action("list", "list the channels of the settings, and the kinds that there are"))
-    action = add_action("test", "find out whether a channel can be reached; it sends nothing")
+    add_json_option(add_action("list", "list the channels of the settings, and the kinds that there are", _list))
+    action = add_action("test", "find out whether a channel can be reached; it sends nothing", _test)
     action.add_argument("name", metavar="NAME", help="the channel, as the settings call it")
     add_json_option(action)
 
 
-def run(args: Namespace) -> int:
-    return _test(args) if args.action == "test" else _list(args)
+def run(args: Namespace) -> None:
+    args.act(args)
 
 
-def _list(args: Namespace) -> int:
+def _list(args: Namespace) -> None:
     settings = settings_to_look(args)
     makers = {kind: by for kind, (_, by) in channel_kinds(load_registrar(settings)).items()}
-    lost = find_status(settings).unreachable if settings.channels else ()
+    lost: Sequence[UnreachableChat] = ()
+    if settings.channels:
+        lost = find_status(settings).unreachable
     described = [_describe(name, settings, makers) for name in settings.channels]
     view = {"channels": described, "kinds": makers, "own": GATEWAYS_OWN, "unreachable": lost}
-    print_result(args, view, _lines(settings, makers, lost))
-    return 0
+    print_result(args, view, _lines(settings, described, makers, lost))
 
 
-def _lines(settings: Settings, makers: Mapping[str, str], lost: Sequence[UnreachableChat]) -> Iterator[str]:
-    if settings.channels:
-        yield from fit_table([_HEAD, *(_row(name, settings, makers) for name in settings.channels)])
+def _lines(
+    settings: Settings,
+    described: Sequence[Mapping[str, Any]],
+    makers: Mapping[str, str],
+    lost: Sequence[UnreachableChat],
+) -> Iterator[str]:
+    if described:
+        yield from fit_table([_HEAD, *(_row(each, settings.channels[each["name"]]) for each in described)])
     else:
         yield "no channels are configured; `finclaw chat`, `finclaw ask` and the HTTP API need none"
     yield f"kinds: {', '.join(f'{kind} ({by})' for kind, by in makers.items())}"
@@ -69,17 +75,12 @@ def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[
     }
 
 
-def _row(name: str, settings: Settings, makers: Mapping[str, str]) -> tuple[str, ...]:
-    channel = settings.channels[name]
-    problem = _problem(name, settings, makers)
-    return (
-        name,
-        channel.kind,
-        makers.get(channel.kind, "nobody: no such kind"),
-        channel.account,
-        " ".join(sorted(channel.secrets)) or UNKNOWN,
-        f"nobody: {problem}" if problem else _describe_heard(channel),
-    )
+def _row(view: Mapping[str, Any], channel: ChannelSettings) -> tuple[str, ...]:
+    heard = _describe_heard(channel)
+    if view["problem"]:
+        heard = f"nobody: {view['problem']}"
+    maker = view["from"] or "nobody: no such kind"
+    return (view["name"], channel.kind, maker, channel.account, " ".join(view["secrets"]) or UNKNOWN, heard)
 
 
 def _describe_heard(channel: ChannelSettings) -> str:
@@ -98,12 +99,11 @@ def _problem(name: str, settings: Settings, makers: Mapping[str, str]) -> str:
     return ""
 
 
-def _test(args: Namespace) -> int:
+def _test(args: Namespace) -> None:
     settings = settings_from(args)
     said = asyncio.run(_check(args.name, settings))
     found = {"name": args.name, "kind": settings.channels[args.name].kind, "ok": True, "says": said}
     print_result(args, found, [f"{args.name}: ok, {said}"])
-    return 0
 
 
 async def _check(name: str, settings: Settings) -> str:

@@ -32,14 +32,15 @@ _HEAD: Final = ("SYMBOL", "NAME", "KOREAN NAME", "MARKET", "CURRENCY", "TYPE", "
 
 def arguments(parser: ArgumentParser) -> None:
     add_action = start_actions(parser)
-    _add_text(add_action("search", "find an instrument by its code, name, alias or ISIN, in English or Korean"))
-    _add_text(add_action("show", "show one instrument, with what each source calls it"))
-    action = add_action("import", "add records of your own from a CSV file, or replace some")
+    about = "find an instrument by its code, name, alias or ISIN, in English or Korean"
+    _add_text(add_action("search", about, _search))
+    _add_text(add_action("show", "show one instrument, with what each source calls it", _show))
+    action = add_action("import", "add records of your own from a CSV file, or replace some", _import)
     action.add_argument(
         "file", type=parse_path, metavar="FILE", help=f"CSV in UTF-8 with columns of: {','.join(COLUMNS)}"
     )
     add_json_option(action)
-    action = add_action("refresh", "download current lists, and take them if they can be believed")
+    action = add_action("refresh", "download current lists, and take them if they can be believed", _refresh)
     action.add_argument("--only", choices=tuple(_LISTS), help="kr: the masters of KIS; us: the Nasdaq directory")
     add_json_option(action)
 
@@ -50,33 +51,26 @@ def _add_text(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
-    added = AddedInstruments(settings_to_look(args).state)
-    match args.action:
-        case "import":
-            return _import(args, added)
-        case "refresh":
-            return _refresh(args, added)
-        case _:
-            text = " ".join(args.text)
-            verdict, matches = _find(added, text, args.currency)
-            return (_show if args.action == "show" else _search)(args, text, verdict, matches)
+def run(args: Namespace) -> int | None:
+    return args.act(args, AddedInstruments(settings_to_look(args).state))
 
 
-def _search(args: Namespace, text: str, verdict: str, matches: Sequence[Instrument]) -> int:
+def _search(args: Namespace, added: AddedInstruments) -> None:
+    verdict, matches = _find(args, added)
     lines: list[str] = []
     if verdict == "ambiguous":
-        lines.append(f"{_quoted(text)} may be any of these; use a symbol:")
+        lines.append(f"{_quoted(args)} may be any of these; use a symbol:")
+    elif verdict == "none" and matches:
+        lines.append(f"nothing is called {_quoted(args)}; it looks like:")
     elif verdict == "none":
-        lines.append(f"nothing is called {_quoted(text)}{'; it looks like:' if matches else ''}")
+        lines.append(f"nothing is called {_quoted(args)}")
     if matches:
         lines += fit_table([_HEAD, *map(_row, matches)])
     print_result(args, {"verdict": verdict, "matches": [_as_match(each) for each in matches]}, lines)
-    return 0
 
 
-def _find(added: AddedInstruments, text: str, currency: str) -> tuple[str, Sequence[Instrument]]:
-    match added.catalogue(currency.upper()).find(text):
+def _find(args: Namespace, added: AddedInstruments) -> tuple[str, Sequence[Instrument]]:
+    match added.catalogue(args.currency.upper()).find(" ".join(args.text)):
         case Instrument() as found:
             return "exact", (found,)
         case Ambiguous(candidates):
@@ -94,23 +88,28 @@ def _as_match(instrument: Instrument) -> dict[str, str]:
         "currency": instrument.currency,
         "type": instrument.type,
     }
-    return match if instrument.status == "listed" else match | {"status": instrument.status}
+    if instrument.status != "listed":
+        match["status"] = instrument.status
+    return match
 
 
 def _row(each: Instrument) -> tuple[str, ...]:
-    korean = "" if each.name_ko == each.name_en else short(each.name_ko, 40)
+    korean = ""
+    if each.name_ko != each.name_en:
+        korean = short(each.name_ko, 40)
     name = short(each.name_en, 50)
     return (short(each.bare_symbol, 20), name, korean, each.listed_on, each.currency, each.type, each.status)
 
 
-def _show(args: Namespace, text: str, verdict: str, matches: Sequence[Instrument]) -> int:
+def _show(args: Namespace, added: AddedInstruments) -> None:
+    verdict, matches = _find(args, added)
     if verdict != "exact":
-        names = ", ".join(each.bare_symbol for each in matches)
-        advice = f"; it may be {names}" if names else "; look for it with `finclaw instruments search`"
-        raise SessionError(f"{_quoted(text)} names no single instrument{escape_controls(advice)}")
+        advice = "look for it with `finclaw instruments search`"
+        if matches:
+            advice = f"it may be {', '.join(each.bare_symbol for each in matches)}"
+        raise SessionError(f"{_quoted(args)} names no single instrument; {escape_controls(advice)}")
     facts = dict(_facts(matches[0]))
     print_result(args, facts, table([(name, short(cell, 200)) for name, cell in facts.items()]))
-    return 0
 
 
 def _facts(each: Instrument) -> Iterator[tuple[str, str]]:
@@ -134,24 +133,24 @@ def _facts(each: Instrument) -> Iterator[tuple[str, str]]:
     yield from ((vendor, theirs) for vendor in _VENDORS if (theirs := vendor_symbol(vendor, each)) is not None)
 
 
-def _import(args: Namespace, added: AddedInstruments) -> int:
+def _import(args: Namespace, added: AddedInstruments) -> None:
     found = read_csv(_read_file(args.file))
     count = added.add_imported(found)
     view = {"imported": len(found), "records": count, "file": str(added.imported)}
     print_result(args, view, [f"{plural(len(found), 'record')} imported; {added.imported} has {count} now"])
-    return 0
 
 
 def _refresh(args: Namespace, added: AddedInstruments) -> int:
     fetcher = open_fetchers()(FetchRules(allow=listing_hosts()))
-    wanted = [args.only] if args.only else list(_LISTS)
-    done = {name: _refresh_one(added, fetcher, _LISTS[name]) for name in wanted}
-    failed = {name: reason for name, reason in done.items() if isinstance(reason, str)}
-    changed = {
-        name: f"{plural(count, 'record')} new or changed" for name, count in done.items() if isinstance(count, int)
-    }
-    print_result(args, done, [f"{name}: {(failed | changed)[name]}" for name in done])
-    return int(bool(failed))
+    done: dict[str, int | str] = {}
+    lines: list[str] = []
+    for name in [args.only] if args.only else _LISTS:
+        done[name] = result = _refresh_one(added, fetcher, _LISTS[name])
+        if isinstance(result, int):
+            result = f"{plural(result, 'record')} new or changed"
+        lines.append(f"{name}: {result}")
+    print_result(args, done, lines)
+    return int(any(isinstance(result, str) for result in done.values()))
 
 
 def _refresh_one(added: AddedInstruments, fetcher: Fetcher, sources: Sequence[ListingSource]) -> int | str:
@@ -175,5 +174,5 @@ def _read_file(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
 
 
-def _quoted(text: str) -> str:
-    return f'"{short(text, 80)}"'
+def _quoted(args: Namespace) -> str:
+    return f'"{short(" ".join(args.text), 80)}"'

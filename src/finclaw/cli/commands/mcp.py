@@ -19,7 +19,6 @@ from finclaw.cli.arguments import add_json_option, settings_from, start_actions
 from finclaw.cli.formatting import print_result, table
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
-from finclaw.config.words import did_you_mean
 from finclaw.diagnostics.log import start_logging
 from finclaw.errors import ConfigError, ExtensionError, ToolDenied, ToolError
 from finclaw.extensions.registrar import Registrar
@@ -31,6 +30,7 @@ from finclaw.policy.rule import Rule
 from finclaw.policy.verdict import PolicyContext, facts_of
 from finclaw.redaction.clean import clean
 from finclaw.redaction.redact import redact_for_display
+from finclaw.text import did_you_mean
 from finclaw.tools.arguments import ArgumentCheck
 from finclaw.tools.result_guard import GuardOptions, guard_off_loop
 from finclaw.tools.settings import GuardChoice
@@ -45,23 +45,24 @@ T = TypeVar("T")
 
 def arguments(parser: ArgumentParser) -> None:
     add_action = start_actions(parser)
-    add_json_option(add_action("pins", "list the tools that MCP servers have offered, and which of them are approved"))
-    action = add_action("approve", "approve what a server offers as a tool now")
+    about = "list the tools that MCP servers have offered, and which of them are approved"
+    add_json_option(add_action("pins", about, _pins))
+    action = add_action("approve", "approve what a server offers as a tool now", _approve)
     action.add_argument("server", metavar="SERVER", help="its name in the settings")
     action.add_argument("tool", metavar="TOOL", help="the tool's name on that server")
     action.add_argument("--digest", metavar="DIGEST", help="only if it is still this one, as `finclaw mcp pins` shows")
-    action = add_action("serve", "offer our tools to another assistant, over standard input and output")
+    action = add_action("serve", "offer our tools to another assistant, over standard input and output", serve)
     action.add_argument(
         "--allow", action="append", default=[], metavar="NAME", help="offer this tool too; may be given several times"
     )
     action.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
 
 
-def run(args: Namespace) -> int:
-    return {"pins": _pins, "approve": _approve, "serve": serve}[args.action](args)
+def run(args: Namespace) -> None:
+    args.act(args)
 
 
-def _pins(args: Namespace) -> int:
+def _pins(args: Namespace) -> None:
     pins = _with_pins(settings_from(args), lambda each: each.every())
     lines = ["No MCP server has offered a tool yet; start a gateway with some in the settings of the extension mcp."]
     if pins:
@@ -69,10 +70,9 @@ def _pins(args: Namespace) -> int:
         lines = table([("SERVER", "TOOL", "STATE", "DIGEST", "SINCE"), *rows])
         lines += (line for pin in pins for line in _difference(pin))
     print_result(args, {"pins": [_for_programs(pin) for pin in pins]}, lines)
-    return 0
 
 
-def _approve(args: Namespace) -> int:
+def _approve(args: Namespace) -> None:
     before = _with_pins(settings_from(args), lambda each: each.approve(args.server, args.tool, args.digest))
     already = f"It was approved already: {_clean_line(before.tool)} {before.offered[:12]}."
     print("\n".join(_difference(before)) or already)
@@ -80,7 +80,6 @@ def _approve(args: Namespace) -> int:
         print("It is approved now. A gateway that runs offers it within a few seconds.")
     elif before.state == "unread":
         print("It counts as trusted text now. A gateway that runs knows within a few seconds.")
-    return 0
 
 
 def _with_pins(settings: Settings, ask: Callable[[Pins], Awaitable[T]]) -> T:
@@ -121,7 +120,7 @@ def _for_programs(pin: Pin) -> dict[str, Any]:
         "pinned": pin.pinned,
         "offered": pin.offered,
         "since": pin.offered_at,
-        "pinned_definition": None if pin.pinned_text is None else msgspec.json.decode(pin.pinned_text),
+        "pinned_definition": msgspec.json.decode(pin.pinned_text or "null"),
         "offered_definition": msgspec.json.decode(pin.offered_text),
     }
 
@@ -146,7 +145,7 @@ _SHOWN: Final = 50_000
 """Characters of a result: whoever calls has no `read_result`."""
 
 
-def serve(args: Namespace) -> int:
+def serve(args: Namespace) -> None:
     settings = settings_from(args, {"market": args.market})
     if importlib.util.find_spec("mcp") is None:
         install = f"{sys.executable} -m pip install 'mcp>=2.3'"
@@ -156,7 +155,6 @@ def serve(args: Namespace) -> int:
     with redirect_stdout(sys.stderr):  # an extension that greets the world when it is loaded
         registrar = load_registrar(settings)
     asyncio.run(_run_server(registrar, ToolServer(settings, registrar, args.allow)))
-    return 0
 
 
 async def _run_server(registrar: Registrar, tool_server: "ToolServer") -> None:
@@ -240,7 +238,9 @@ class ToolServer:
         )
         with self._breakers.call(tool.upstream, _note_circuit):
             output = await run_with_limit(tool, checked.args, scope)
-        return f"{output.content}\n\n{checked.note}" if checked.note else output.content
+        if checked.note:
+            return f"{output.content}\n\n{checked.note}"
+        return output.content
 
     def _permit(self, tool: Tool, source: str, args: Mapping[str, Any]) -> None:
         judgement = self._policy.judge(

@@ -1,6 +1,5 @@
 """`finclaw memory`: notes that people asked to be remembered, for the operator, who has to answer for them."""
 
-import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -11,10 +10,11 @@ import msgspec
 from finclaw.builtins.memory import name as EXTENSION
 from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore, OwnedNote
 from finclaw.cli.arguments import add_json_option, add_output_options, settings_from, start_actions
+from finclaw.cli.extension_database import use_database
 from finclaw.cli.formatting import fit_table, local_time, plural, print_result, short
 from finclaw.cli.write_file import write_file
 from finclaw.errors import ConfigError, SessionError
-from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
+from finclaw.kernel.extension import EXTENSIONS
 from finclaw.text import escape_json
 
 T = TypeVar("T")
@@ -22,15 +22,16 @@ T = TypeVar("T")
 
 def arguments(parser: ArgumentParser) -> None:
     add_action = start_actions(parser)
-    action = add_action("list", "list what people asked to be remembered")
+    action = add_action("list", "list what people asked to be remembered", _list)
     _add_user(action)
     add_json_option(action)
-    action = add_action("forget", "forget notes of a person, for good")
+    action = add_action("forget", "forget notes of a person, for good", _forget)
     action.add_argument("ids", nargs="*", metavar="ID", help="the notes' numbers")
     action.add_argument("--all", action="store_true", help="every note of this person")
     _add_user(action, required=True)
     add_json_option(action)
-    action = add_action("export", "write notes as JSON, such as for a person who asks what is known of them")
+    about = "write notes as JSON, such as for a person who asks what is known of them"
+    action = add_action("export", about, _export)
     _add_user(action)
     add_output_options(action)
 
@@ -41,29 +42,27 @@ def _add_user(parser: ArgumentParser, *, required: bool = False) -> None:
     )
 
 
-def run(args: Namespace) -> int:
-    directory = settings_from(args).state / EXTENSIONS
-    if args.action == "forget":
-        return _forget(args, directory)
-    found = _use_notes(directory, lambda notes: notes.everybodys(args.user), ())
-    return _export(args, found) if args.action == "export" else _list(args, found)
+def run(args: Namespace) -> None:
+    args.act(args, settings_from(args).state / EXTENSIONS)
 
 
-def _list(args: Namespace, found: Sequence[OwnedNote]) -> int:
+def _list(args: Namespace, directory: Path) -> None:
+    found = _read_notes(args, directory)
+    rows = [("USER", "ID", "SAVED", "NOTE")]
+    for each in found:
+        note = each.note
+        rows.append((short(each.owner, 60), str(note.number), local_time(note.saved_at), short(note.text, 200)))
     if args.json:
         print(escape_json(_as_json(found).decode()))
-    elif not found:
-        print("nothing is remembered" if args.user is None else f"nothing is remembered of {args.user}")
-    else:
-        rows = [("USER", "ID", "SAVED", "NOTE")]
-        for each in found:
-            note = each.note
-            rows.append((short(each.owner, 60), str(note.number), local_time(note.saved_at), short(note.text, 200)))
+    elif found:
         print("\n".join(fit_table(rows, right=(1,))))
-    return 0
+    elif args.user is None:
+        print("nothing is remembered")
+    else:
+        print(f"nothing is remembered of {args.user}")
 
 
-def _forget(args: Namespace, directory: Path) -> int:
+def _forget(args: Namespace, directory: Path) -> None:
     numbers = [_number(each) for each in args.ids]
     if bool(numbers) == args.all:
         raise ConfigError("say which notes to forget: their numbers, or --all")
@@ -82,17 +81,20 @@ def _forget(args: Namespace, directory: Path) -> int:
     print_result(args, view, [f"{plural(count, 'note')} of {args.user} forgotten"])
     if missing:
         raise SessionError(f"{args.user} has no note {', '.join(map(str, missing))}; see `finclaw memory list`")
-    return 0
 
 
-def _export(args: Namespace, found: Sequence[OwnedNote]) -> int:
+def _export(args: Namespace, directory: Path) -> None:
+    found = _read_notes(args, directory)
     if args.output == "-":
         print(escape_json(_as_json(found).decode()))
-        return 0
+        return
     write_file(Path(args.output), _as_json(found) + b"\n", force=args.force)
     view = {"notes": len(found), "file": args.output}
     print_result(args, view, [f"{plural(len(found), 'note')} written to {args.output}"])
-    return 0
+
+
+def _read_notes(args: Namespace, directory: Path) -> Sequence[OwnedNote]:
+    return _use_notes(directory, lambda notes: notes.everybodys(args.user), ())
 
 
 def _as_json(found: Sequence[OwnedNote]) -> bytes:
@@ -107,15 +109,4 @@ def _number(text: str) -> int:
 
 
 def _use_notes(directory: Path, work: Callable[[NoteStore], Awaitable[T]], nothing: T) -> T:
-    """On the database itself, also beside a running gateway: it keeps nothing of it in its head."""
-    if not (directory / f"{EXTENSION}.db").exists():
-        return nothing  # asking makes nothing
-
-    async def with_database() -> T:
-        database = ExtensionDatabase(directory, EXTENSION, MIGRATIONS, threaded=False)
-        try:
-            return await work(NoteStore(database))
-        finally:
-            await database.close()
-
-    return asyncio.run(with_database())
+    return use_database(directory, EXTENSION, MIGRATIONS, lambda database: work(NoteStore(database)), nothing)

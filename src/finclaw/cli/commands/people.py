@@ -1,8 +1,7 @@
 """`finclaw people`: who uses the gateway, on which channels they are known, and how they like to be answered."""
 
-import asyncio
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -11,15 +10,15 @@ import msgspec
 
 from finclaw.cli.arguments import add_json_option, parse_text, settings_to_look, start_actions
 from finclaw.cli.attach import StateClient, attach
+from finclaw.cli.extension_database import use_database
 from finclaw.cli.formatting import fit_table, print_result, short, table
 from finclaw.clock import SystemClock
 from finclaw.errors import ConfigError, SessionError
 from finclaw.finance.watchlist import MIGRATIONS, Watching, Watchlists
 from finclaw.gateway import PersonRecord
-from finclaw.kernel.extension import EXTENSIONS
+from finclaw.kernel.extension import EXTENSIONS, Database
 from finclaw.kernel.person import ContactHistory, Person
 from finclaw.pipeline.persons import COLORS, COMPLIANCE, check_fields
-from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.web.view import PeopleView, PersonBody
 
 _FIELDS: Final = {
@@ -36,9 +35,9 @@ _HEAD: Final = ("PERSON", "NAME", "ROLES", "LANGUAGE", "TIME ZONE", "CURRENCY", 
 
 def arguments(parser: ArgumentParser) -> None:
     add_action = start_actions(parser)
-    add_json_option(add_action("list", "list everybody who has written, and those whom the settings name"))
-    _add_who(add_action("show", "show a person with all their identities"))
-    action = add_action("set", "say how a person likes to be answered; an empty value takes it back")
+    add_json_option(add_action("list", "list everybody who has written, and those whom the settings name", _list))
+    _add_who(add_action("show", "show a person with all their identities", _show))
+    action = add_action("set", "say how a person likes to be answered; an empty value takes it back", _set)
     _add_who(action)
     for name, (metavar, about) in _FIELDS.items():
         action.add_argument(f"--{name}", type=parse_text, metavar=metavar, help=about)
@@ -49,35 +48,31 @@ def _add_who(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_to_look(args)
-    with attach(settings, make=args.action == "set") as client:
-        match args.action:
-            case "set":
-                _print_one(_change(args, client), args, settings.state)
-            case "show":
-                _print_one(_find(args.who, client), args, settings.state)
-            case _:
-                _list(args, client)
-    return 0
+    with attach(settings, make=args.act is _set) as client:
+        args.act(args, client, settings.state)
 
 
-def _change(args: Namespace, client: StateClient) -> PersonRecord:
+def _set(args: Namespace, client: StateClient, state: Path) -> None:
     given = {name: str(value) for name in _FIELDS if (value := getattr(args, name)) is not None}
     if not given:
         raise ConfigError(f"say what to set: {', '.join(f'--{name}' for name in _FIELDS)}")
-    return client.call("POST", "/api/v1/people", PersonRecord, PersonBody(args.who, check_fields(given)))
+    body = PersonBody(args.who, check_fields(given))
+    _print_one(client.call("POST", "/api/v1/people", PersonRecord, body), args, state)
 
 
-def _find(who: str, client: StateClient) -> PersonRecord:
-    found = client.call("GET", f"/api/v1/people?{urlencode({'who': who})}", PeopleView).items
+def _show(args: Namespace, client: StateClient, state: Path) -> None:
+    found = client.call("GET", f"/api/v1/people?{urlencode({'who': args.who})}", PeopleView).items
     if not found:
-        raise SessionError(f"there is no person {who!r}, or several have that name; see `finclaw people list`")
-    return found[0]
+        raise SessionError(f"there is no person {args.who!r}, or several have that name; see `finclaw people list`")
+    _print_one(found[0], args, state)
 
 
-def _list(args: Namespace, client: StateClient) -> None:
-    found = [] if client.is_empty else [*_all(client)]
+def _list(args: Namespace, client: StateClient, _: Path) -> None:
+    found: list[PersonRecord] = []
+    if not client.is_empty:
+        found.extend(_all(client))
     lines = ["nobody is known yet; the owner is there after the first start"]
     if found:
         lines = fit_table([_HEAD, *map(_row, found)])
@@ -105,18 +100,10 @@ def _print_one(record: PersonRecord, args: Namespace, state: Path) -> None:
 
 
 def _read_watchlist(directory: Path, person: Person) -> tuple[str, ...]:
-    """From the database itself, also beside a running gateway: it keeps nothing of it in its head."""
-    if not (directory / f"{Watching.name}.db").exists():
-        return ()  # asking makes nothing
+    def read(database: Database) -> Awaitable[tuple[str, ...]]:
+        return Watchlists(database, SystemClock()).symbols(person)
 
-    async def read() -> tuple[str, ...]:
-        database = ExtensionDatabase(directory, Watching.name, MIGRATIONS, threaded=False)
-        try:
-            return await Watchlists(database, SystemClock()).symbols(person)
-        finally:
-            await database.close()
-
-    return asyncio.run(read())
+    return use_database(directory, Watching.name, MIGRATIONS, read, ())
 
 
 def _contact_lines(contact: ContactHistory | None) -> Iterator[tuple[str, str]]:

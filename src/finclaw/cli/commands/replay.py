@@ -5,7 +5,6 @@ The message is laid into a throw-away state as if a gateway had stopped right af
 virtual time takes it up there.
 """
 
-import logging
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -20,26 +19,24 @@ import msgspec
 from msgspec import Struct, structs
 
 from finclaw.agent.settings import AgentSettings
+from finclaw.agent.window.compaction.options import is_summary
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.arguments import add_turn_argument, settings_from
-from finclaw.cli.commands.trace import condensed_steps, find_turn
-from finclaw.cli.formatting import clean, json_line, plural
+from finclaw.cli.attach import attach, find_turn
+from finclaw.cli.formatting import clean, plural, print_result
 from finclaw.cli.recording import Recording, own_blocks, ran_out_of_time
 from finclaw.composition import build
 from finclaw.config.schema import Settings, StorageSettings
+from finclaw.diagnostics.log import silence_logging
 from finclaw.errors import ConfigError
 from finclaw.kernel.envelope import OPTIONS
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.record import Accepted, TurnTrace
-from finclaw.kernel.scope import Outcome
 from finclaw.redaction.redact import redact_for_display
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing.clock import FakeClock
-
-SAME, DIFFERENT = 0, 1
-
 
 # ── differences between two runs of one turn: named parts of text, and a diff of every part that differs ────────
 
@@ -60,7 +57,9 @@ class Difference(Struct, frozen=True):
 
 
 def _lines(text: str | None) -> list[str]:
-    return [] if text is None else text.splitlines() or [""]
+    if text is None:
+        return []
+    return text.splitlines() or [""]
 
 
 def differences(recorded: TurnTrace, now: TurnTrace, given: Arguments) -> list[Difference]:
@@ -105,7 +104,8 @@ def _run_parts(story: TurnTrace, given: Arguments) -> dict[str, str]:
 def _end_parts(story: TurnTrace) -> dict[str, str]:
     end = {"status": story.record.status, "steps": str(story.record.steps)}
     if story.outcome is not None and story.outcome.kind == "joined":  # its turn answers a later message
-        end["outcome"], end["reply"] = "answered", story.outcome.reply or ""
+        end["outcome"] = "answered"
+        end["reply"] = story.outcome.reply or ""
     elif story.outcome is not None:
         end["outcome"] = f"{story.outcome.kind} {story.outcome.reason}".strip()
         end["reply"] = story.outcome.reply or ""
@@ -118,16 +118,19 @@ def _answer(message: Message, given: Arguments) -> Iterator[str]:
             case Text(text) | Thinking(text):
                 yield text
             case ToolCall():
-                arguments = given.get(block.id, block.args) if block.bad_args is None else block.bad_args
+                arguments = block.bad_args
+                if arguments is None:
+                    arguments = given.get(block.id, block.args)
                 yield f"{block.name} {_json(arguments)}"
             case Image() | ToolResult():
                 pass
 
 
 def _result(result: ToolResult) -> str:
-    facts = [_json(fact) for fact in result.facts]
-    error = [] if result.error is None else [_json(result.error)]
-    return "\n".join([result.status, result.content, *error, *facts])
+    lines = [result.status, result.content]
+    if result.error is not None:
+        lines.append(_json(result.error))
+    return "\n".join([*lines, *map(_json, result.facts)])
 
 
 def _json(value: object) -> str:
@@ -151,19 +154,19 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     settings = settings_from(args)
-    story = find_turn(settings, args.turn)
-    logging.getLogger("finclaw").addHandler(logging.NullHandler())  # what went wrong is in the differences
-    logging.getLogger("finclaw").propagate = False
+    with attach(settings) as client:
+        story = find_turn(client, settings, args.turn)
+    silence_logging()  # what went wrong is in the differences
     found = replay(settings, story)
     done = Replayed(turn_id=story.record.turn_id, identical=not found, differences=found)
-    print(json_line(done) if args.json else _format_text(story, found))
-    return DIFFERENT if found else SAME
+    print_result(args, done, _format_lines(story, found))
+    return int(bool(found))
 
 
 def replay(settings: Settings, story: TurnTrace, extensions: Sequence[Extension] = ()) -> list[Difference]:
     """Where the turn parts from its record now; nothing if it does not. Raises ConfigError when it cannot be run."""
     _must_be_replayable(story)
-    clock = FakeClock(story.before[0].created_at if story.before else story.accepted_at)
+    clock = FakeClock(next((message.created_at for message in story.before), story.accepted_at))
     recording = Recording(story, clock)
     with TemporaryDirectory(prefix="finclaw-replay-") as place, block_network():
         aside = replace(settings, state=Path(place), storage=StorageSettings(), agent=_pin_model(settings, story))
@@ -174,16 +177,17 @@ def replay(settings: Settings, story: TurnTrace, extensions: Sequence[Extension]
 def _pin_model(settings: Settings, story: TurnTrace) -> AgentSettings:
     """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
     wishes = (story.inbound.limits and story.inbound.limits.wishes) or story.inbound.wishes
-    recorded: dict[str, Any] = story.messages[0].metadata.get(OPTIONS, {}) if story.messages else {}
-    picked = (wishes.model if wishes else None) or recorded.get("model")
-    return replace(settings.agent, model=picked or settings.agent.model, fallbacks=())
+    model = wishes and wishes.model
+    for message in story.messages[:1]:
+        model = model or message.metadata.get(OPTIONS, {}).get("model")
+    return replace(settings.agent, model=model or settings.agent.model, fallbacks=())
 
 
 def _must_be_replayable(story: TurnTrace) -> None:
     turn = story.record.turn_id
     if story.record.ended_at is None:
         raise ConfigError(f"{turn} has not ended yet; wait until it has, or look at it with: finclaw trace {turn}")
-    if condensed := condensed_steps(story):
+    if condensed := _condensed_steps(story):
         raise ConfigError(
             f"{turn}: {condensed} of its {plural(story.record.steps, 'step')} were condensed into a summary while it "
             f"ran, and what the model said in them is not recorded; what is left shows: finclaw trace {turn}"
@@ -201,6 +205,14 @@ def _must_be_replayable(story: TurnTrace) -> None:
         )
 
 
+def _condensed_steps(story: TurnTrace) -> int:
+    """How many of its own steps the turn made a summary of while it ran; a later turn's doing is not its own."""
+    ended = story.record.ended_at
+    if not any(is_summary(each) and (ended is None or each.created_at <= ended) for each in story.messages):
+        return 0
+    return story.record.steps - sum(message.source.kind == "assistant" for message in story.messages)
+
+
 async def _run_again(
     settings: Settings, story: TurnTrace, recording: Recording, extensions: Sequence[Extension], clock: FakeClock
 ) -> TurnTrace:
@@ -214,13 +226,12 @@ async def _run_again(
         threaded=False,
     ) as app:
         message = await app.wait(accepted.id, float("inf"))
-        return await app.turn(accepted.id) or _without_turn(story, message.outcome if message else None)
-
-
-def _without_turn(story: TurnTrace, outcome: Outcome | None) -> TurnTrace:
-    """The pipeline ended before the agent this time."""
+        turn = await app.turn(accepted.id)
+    if turn is not None:
+        return turn
+    # The pipeline ended before the agent this time.
     record = structs.replace(story.record, status="not begun", steps=0)
-    return structs.replace(story, record=record, outcome=outcome, messages=())
+    return structs.replace(story, record=record, outcome=message and message.outcome, messages=())
 
 
 async def _prepare_store(settings: Settings, story: TurnTrace, clock: FakeClock) -> Accepted:
@@ -229,25 +240,20 @@ async def _prepare_store(settings: Settings, story: TurnTrace, clock: FakeClock)
     try:
         await store.restore(story.record.session, story.before)
         clock.jump(story.accepted_at - clock.now())
-        accepted = await store.accept(story.inbound, story.record.session, _ignore_accepted)
+        accepted = await store.accept(story.inbound, story.record.session, lambda _: None)
     finally:
         await store.close()
     clock.jump(story.record.started_at - clock.now())
     return accepted
 
 
-def _ignore_accepted(_: Accepted) -> None:
-    """Takes the message up yet."""
-
-
-def _format_text(story: TurnTrace, found: Sequence[Difference]) -> str:
-    steps = plural(story.record.steps, "step")
-    if not found:
-        return f"{story.record.turn_id}: identical ({steps})"
-    lines = [f"{story.record.turn_id}: {plural(len(found), 'difference')} ({steps})"]
-    for each in found:
-        lines += ["", each.part, *(f"  {clean(redact_for_display(line))}" for line in each.lines())]
-    return "\n".join(lines)
+def _format_lines(story: TurnTrace, found: Sequence[Difference]) -> Iterator[str]:
+    result = plural(len(found), "difference") if found else "identical"
+    yield f"{story.record.turn_id}: {result} ({plural(story.record.steps, 'step')})"
+    for difference in found:
+        yield ""
+        yield difference.part
+        yield from (f"  {clean(redact_for_display(line))}" for line in difference.lines())
 
 
 # ── block on network access: every connection and name lookup fails at once, also to this machine ───────────────

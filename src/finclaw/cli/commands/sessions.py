@@ -2,10 +2,9 @@
 
 import difflib
 import shlex
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
@@ -24,7 +23,17 @@ from finclaw.cli.arguments import (
 )
 from finclaw.cli.attach import LONG, StateClient, attach, session_path
 from finclaw.cli.commands.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
-from finclaw.cli.formatting import clean, json_line, local_time, one_line, plural, print_result, table, wrap
+from finclaw.cli.formatting import (
+    clean,
+    json_line,
+    local_time,
+    one_line,
+    plural,
+    print_result,
+    table,
+    terminal_columns,
+    wrap,
+)
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
@@ -38,39 +47,37 @@ from finclaw.transcript.conversation_file import read_conversation
 from finclaw.web.principal import CHANNEL, OWNER, MessageBody, inbound
 from finclaw.web.view import ForkBody, MessagesView, RepairBody, RepairView, SessionView
 
-Handler = Callable[[StateClient, Settings, Namespace], int]
-
 
 def arguments(parser: ArgumentParser) -> None:
     add_action = start_actions(parser)
-    action = add_action("list", "list sessions, the most recently used first")
+    action = add_action("list", "list sessions, the most recently used first", _list)
     action.add_argument("--containing", type=parse_text, default="", metavar="TEXT", help="only keys with this in them")
     _add_page_options(action, "place, which the page before printed")
-    action = add_action("show", "print a conversation, the newest message last")
+    action = add_action("show", "print a conversation, the newest message last", _show)
     _add_key(action)
     _add_page_options(action, "message's id; without it the latest are shown")
-    action = add_action("export", "write a conversation to a file")
+    action = add_action("export", "write a conversation to a file", _export)
     _add_key(action)
     add_output_options(action)
-    action = add_action("import", "make a session from such a file")
+    action = add_action("import", "make a session from such a file", _import)
     action.add_argument("file", metavar="FILE", help="what `finclaw sessions export` wrote; - reads standard input")
     action.add_argument(
         "--as", type=parse_text, dest="key", metavar="KEY", help="the new session (default: the one it was)"
     )
     add_json_option(action)
-    action = add_action("fork", "copy a conversation into a new session")
+    action = add_action("fork", "copy a conversation into a new session", _fork)
     _add_key(action)
     action.add_argument(
         "into", type=parse_text, metavar="NEWKEY", help="the new session: a name for --session, or a whole key"
     )
     add_json_option(action)
-    action = add_action("reset", "start a conversation anew, as /reset does; its records stay")
+    action = add_action("reset", "start a conversation anew, as /reset does; its records stay", _reset)
     _add_key(action)
     add_json_option(action)
-    action = add_action("delete", "erase a conversation with its turns, traces and answers, for good")
+    action = add_action("delete", "erase a conversation with its turns, traces and answers, for good", _delete)
     _add_key(action)
     add_erasure_options(action)
-    action = add_action("repair", "repair broken conversations, and say what was wrong")
+    action = add_action("repair", "repair broken conversations, and say what was wrong", _repair)
     action.add_argument("key", type=parse_text, metavar="KEY", nargs="?", help="the session (default: all of them)")
     action.add_argument("--dry-run", action="store_true", help="only show what is broken")
     add_json_option(action)
@@ -88,18 +95,17 @@ def _add_page_options(parser: ArgumentParser, what: str) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> int | None:
     settings = settings_to_look(args)
-    if args.action == "import":
+    if args.act is _import:
         return _import(settings, args)
     with attach(settings) as client:
-        return _ACTIONS[args.action](client, settings, args)
+        return args.act(client, settings, args)
 
 
-def _list(client: StateClient, _: Settings, args: Namespace) -> int:
+def _list(client: StateClient, _: Settings, args: Namespace) -> None:
     page = _list_page(client, args.limit, args.after, args.containing)
     print_result(args, page, _page_lines(page, args))
-    return 0
 
 
 def _page_lines(page: SessionPage, args: Namespace) -> Iterator[str]:
@@ -111,23 +117,24 @@ def _page_lines(page: SessionPage, args: Namespace) -> Iterator[str]:
         yield f"there are more: --after {page.after}"
 
 
-def _show(client: StateClient, settings: Settings, args: Namespace) -> int:
+def _show(client: StateClient, settings: Settings, args: Namespace) -> None:
     key = find_key(client, settings, args.key, guess=True)
     messages = read_conversation(client.fetch("GET", f"{session_path(key)}/export"))[1]
     first = _first(messages, args.after, args.limit)
     shown = [as_seen(each) for each in messages[first : first + args.limit]]
-    more = shown[-1].id if shown and first + args.limit < len(messages) else None
+    more: str | None = None
+    next_page = ""
+    if shown and first + args.limit < len(messages):
+        more = shown[-1].id
+        next_page = f", --after {more} the next"
     if args.json:
         print(json_line(MessagesView(key, shown, more)))
-        return 0
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        return
     print(f"{key}  ({plural(len(messages), 'message')})")
     if shown:
-        print(f"\n{conversation(shown, columns)}")
+        print(f"\n{conversation(shown, terminal_columns() or 0)}")
     if len(shown) < len(messages):
-        next_page = "" if more is None else f", --after {more} the next"
         print(f"\n{len(shown)} of {len(messages)} messages; --limit N shows more{next_page}")
-    return 0
 
 
 def _first(messages: Sequence[Message], after: str | None, limit: int) -> int:
@@ -139,7 +146,7 @@ def _first(messages: Sequence[Message], after: str | None, limit: int) -> int:
     raise SessionError("--after names no message of this session; `--json` shows their ids")
 
 
-def _export(client: StateClient, settings: Settings, args: Namespace) -> int:
+def _export(client: StateClient, settings: Settings, args: Namespace) -> None:
     key = find_key(client, settings, args.key, guess=True)
     content = hide_known_secrets(client.fetch("GET", f"{session_path(key)}/export").decode())
     if args.output == "-":
@@ -147,26 +154,26 @@ def _export(client: StateClient, settings: Settings, args: Namespace) -> int:
             content = escape_json(content)
         sys.stdout.flush()
         sys.stdout.buffer.write(content.encode())
-        return 0
+        return
     write_file(Path(args.output), content.encode(), force=args.force)
     count = content.count("\n") - 1
     view = {"session": key, "messages": count, "file": fix_surrogates(args.output)}
     print_result(args, view, [f"{args.output}: {plural(count, 'message')} of {key}"])
-    return 0
 
 
-def _import(settings: Settings, args: Namespace) -> int:
+def _import(settings: Settings, args: Namespace) -> None:
     content = _read(args.file)
     try:
         session, messages = read_conversation(content)
     except SessionError as error:
         raise SessionError(f"{args.file}: {error}") from error
-    if args.key is None and place_of(session) is None:
+    if args.key is not None:
+        session = new_key(settings, args.key)
+    elif place_of(session) is None:
         raise SessionError(f"{args.file}: line 1 names no session that can be here; choose one with --as NAME")
-    key = session if args.key is None else new_key(settings, args.key)
     with attach(settings, make=True) as client:
-        client.call("POST", f"{session_path(key)}/import", SessionView, content, timeout=LONG)
-    return _report_session(args, key, len(messages), "imported")
+        client.call("POST", f"{session_path(session)}/import", SessionView, content, timeout=LONG)
+    _report_session(args, session, len(messages), "imported")
 
 
 def _read(name: str) -> bytes:
@@ -178,23 +185,22 @@ def _read(name: str) -> bytes:
         raise ConfigError(f"cannot read {name}: {error.strerror}; give a file that `sessions export` wrote") from error
 
 
-def _fork(client: StateClient, settings: Settings, args: Namespace) -> int:
+def _fork(client: StateClient, settings: Settings, args: Namespace) -> None:
     key = find_key(client, settings, args.key, guess=True)
     into = new_key(settings, args.into)
     # The gateway copies what it keeps: an export would be redacted.
     copy = client.call("POST", f"{session_path(key)}/fork", SessionView, ForkBody(into), timeout=LONG)
-    return _report_session(args, into, copy.messages, f"copied from {key}")
+    _report_session(args, into, copy.messages, f"copied from {key}")
 
 
-def _report_session(args: Namespace, key: str, count: int, how: str) -> int:
+def _report_session(args: Namespace, key: str, count: int, how: str) -> None:
     lines = [f"{key}: {plural(count, 'message')} {how}"]
     if name := name_of(key):
         lines.append(f"go on with:  finclaw chat --session {shlex.quote(name)}")
     print_result(args, SessionView(key, count), lines)
-    return 0
 
 
-def _reset(client: StateClient, settings: Settings, args: Namespace) -> int:
+def _reset(client: StateClient, settings: Settings, args: Namespace) -> None:
     key = find_key(client, settings, args.key)
     view = client.call("POST", f"{session_path(key)}/reset", SessionView)
     lines = (
@@ -202,10 +208,9 @@ def _reset(client: StateClient, settings: Settings, args: Namespace) -> int:
         f"erase it now:  finclaw sessions delete {shlex.quote(name_of(key) or key)}",
     )
     print_result(args, view, lines)
-    return 0
 
 
-def _delete(client: StateClient, settings: Settings, args: Namespace) -> int:
+def _delete(client: StateClient, settings: Settings, args: Namespace) -> int | None:
     asks = needs_confirmation(args)
     key = find_key(client, settings, args.key)
     if asks and not confirm(_erase(client, key, dry_run=True)):
@@ -215,37 +220,24 @@ def _delete(client: StateClient, settings: Settings, args: Namespace) -> int:
     if not args.dry_run and name_of(key):
         erase_typed_lines(settings.state)
     report_erased(erased, args)
-    return 0
 
 
 def _erase(client: StateClient, key: str, *, dry_run: bool) -> Erased:
-    query = "?dry_run=true" if dry_run else ""
-    return client.call("DELETE", session_path(key) + query, Erased, timeout=LONG)
+    path = f"{session_path(key)}?dry_run={str(dry_run).lower()}"
+    return client.call("DELETE", path, Erased, timeout=LONG)
 
 
-def _repair(client: StateClient, settings: Settings, args: Namespace) -> int:
+def _repair(client: StateClient, settings: Settings, args: Namespace) -> None:
     keys = [each.key for each in all_sessions(client)] if args.key is None else [find_key(client, settings, args.key)]
     body = RepairBody(args.dry_run)
     reports = [client.call("POST", f"{session_path(key)}/repair", RepairView, body) for key in keys]
     broken = [report for report in reports if report.findings]
     lines = [line for report in broken for line in findings(report.session, report.findings)]
+    result = "all whole"
     if broken:
-        lines.append(f"{len(reports)} checked, {len(broken)} {'would be repaired' if args.dry_run else 'repaired'}")
-    else:
-        lines.append(f"{len(reports)} checked, all whole")
+        result = f"{len(broken)} {'would be repaired' if args.dry_run else 'repaired'}"
+    lines.append(f"{len(reports)} checked, {result}")
     print_result(args, {"checked": len(reports), "broken": broken}, lines)
-    return 0
-
-
-_ACTIONS: dict[str, Handler] = {
-    "list": _list,
-    "show": _show,
-    "export": _export,
-    "fork": _fork,
-    "reset": _reset,
-    "delete": _delete,
-    "repair": _repair,
-}
 
 
 # ── lookup of a session by what was typed: a whole key, a name for --session, or a part that fits only one ──────
@@ -298,9 +290,10 @@ def find_key(client: StateClient, settings: Settings, given: str, *, guess: bool
 def _explain_unknown(client: StateClient, given: str, near: list[str]) -> str:
     shown = one_line(given, 60)
     if near:
-        more = ", …" if len(near) > _SHOWN else ""
         which = "it is part of" if len(near) == 1 else "it is part of several:"
-        return f"there is no session {shown!r}; {which} {', '.join(near[:_SHOWN])}{more}; give the whole key"
+        if len(near) > _SHOWN:
+            near[_SHOWN:] = ["…"]
+        return f"there is no session {shown!r}; {which} {', '.join(near)}; give the whole key"
     recent = [each.key for each in _list_page(client, 500).items]
     names = [name for key in recent if (name := name_of(key))]
     close = difflib.get_close_matches(given, dict.fromkeys((*names, *recent)), n=3, cutoff=0.6)
@@ -332,8 +325,9 @@ def conversation(messages: Sequence[Message], columns: int) -> str:
 
 
 def _message(message: Message, columns: int) -> str:
-    body = "\n".join(_block(block) for block in message.blocks)
-    text = wrap(body, max(20, columns - 2)) if columns else body
+    text = "\n".join(_block(block) for block in message.blocks)
+    if columns:
+        text = wrap(text, max(20, columns - 2))
     return f"{local_time(message.created_at)}  {_who(message)}\n{indent(text, '  ')}"
 
 
@@ -357,7 +351,9 @@ def _block(block: Block) -> str:
         case Thinking(text):
             return f"(thinking) {clean(redact_for_display(text))}"
         case ToolCall(_, name, args, bad_args):
-            given = msgspec.json.encode(args).decode() if bad_args is None else bad_args
+            given = bad_args
+            if given is None:
+                given = msgspec.json.encode(args).decode()
             return f"→ {one_line(name, 100)} {_short(given)}"
         case ToolResult():
             status = "" if block.status == "ok" else f" [{block.status}]"
@@ -374,8 +370,10 @@ def _short(text: str) -> str:
 def findings(key: str, found: Sequence[IntegrityFinding]) -> Iterator[str]:
     yield one_line(key, 4_000)
     for each in found:
-        which = f" ({one_line(each.message_id, 100)})" if each.message_id else ""
-        yield f"  {each.kind}: {one_line(each.text, 500)}{which}"
+        line = f"  {each.kind}: {one_line(each.text, 500)}"
+        if each.message_id:
+            line += f" ({one_line(each.message_id, 100)})"
+        yield line
 
 
 def name_of(key: str) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from finclaw.agent.settings import ExtensionRef
+from finclaw.agent.settings import as_ref
 from finclaw.builtins.skills.folder import CODE_FILE, RECORD, SKILL_FILE, read_folder, record_of
 from finclaw.builtins.skills.skill import BadSkill, read_skill
 from finclaw.builtins.skills.skill_directory import add, remove
@@ -39,37 +40,37 @@ class SkillView(Struct, frozen=True, kw_only=True):
 
 def arguments(parser: ArgumentParser) -> None:
     add_action = start_actions(parser)
-    add_json_option(add_action("list", "list the skills: what each is about, its hash, and whether it is used"))
-    action = add_action("add", "copy a skill's folder into the gateway's own, and show what is in it")
+    add_json_option(add_action("list", "list the skills: what each is about, its hash, and whether it is used", _list))
+    action = add_action("add", "copy a skill's folder into the gateway's own, and show what is in it", _add)
     action.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md; it is copied")
     action.add_argument("--force", action="store_true", help="replace the skill of that name")
     add_json_option(action)
-    action = add_action("remove", "remove a skill")
+    action = add_action("remove", "remove a skill", _remove)
     action.add_argument("name", metavar="NAME", help="the skill, as `finclaw skills list` has it")
     action.add_argument("--force", action="store_true", help="also one that was put there by hand")
     add_json_option(action)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_from(args)
     given = _extension_settings(settings)
     directory = Path(str((given or {}).get("directory") or settings.state / "skills")).expanduser().absolute()
-    match args.action:
-        case "add":
-            _add(args, directory, given)
-        case "remove":
-            remove(args.name, directory, force=args.force)
-            print_result(args, {"removed": args.name}, [f"{args.name} is removed"])
-        case _:
-            views = list(_views(directory, given))
-            print_result(args, {"directory": str(directory), "skills": views}, _lines(views, directory))
-    return 0
+    args.act(args, directory, given)
 
 
 def _extension_settings(settings: Settings) -> Mapping[str, Any] | None:
     """What the settings tell the extension; None where it is not listed, and so nothing is used."""
-    refs = (ExtensionRef(each) if isinstance(each, str) else each for each in settings.agent.extensions)
-    return next((each.settings for each in refs if each.use in _NAMES), None)
+    return next((each.settings for each in map(as_ref, settings.agent.extensions) if each.use in _NAMES), None)
+
+
+def _list(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> None:
+    views = list(_views(directory, given))
+    print_result(args, {"directory": str(directory), "skills": views}, _lines(views, directory))
+
+
+def _remove(args: Namespace, directory: Path, _: Mapping[str, Any] | None) -> None:
+    remove(args.name, directory, force=args.force)
+    print_result(args, {"removed": args.name}, [f"{args.name} is removed"])
 
 
 def _add(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> None:
@@ -107,17 +108,17 @@ def _view(folder: Path, given: Mapping[str, Any] | None) -> SkillView:
         skill = read_skill(folder.name, contents.text(SKILL_FILE))
     except (BadSkill, OSError) as error:
         return SkillView(name=folder.name, problem=str(error))
-    record = record_of(folder)
-    return SkillView(
+    view = SkillView(
         name=skill.name,
         description=skill.description,
         sha256=contents.digest,
         enabled=_is_enabled(skill.name, given),
         code=contents.has_code,
-        source="" if record is None else record.source,
-        changed=record is not None and record.sha256 != contents.digest,
-        withheld=record is not None and not record.is_of(contents.files[SKILL_FILE]),
     )
+    if (record := record_of(folder)) is None:
+        return view
+    withheld = not record.is_of(contents.files[SKILL_FILE])
+    return replace(view, source=record.source, changed=record.sha256 != contents.digest, withheld=withheld)
 
 
 def _is_enabled(name: str, given: Mapping[str, Any] | None) -> bool:

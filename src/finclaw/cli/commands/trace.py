@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import pairwise
 from textwrap import wrap
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import usage_of
 from finclaw.agent.model.answer import stop_of
-from finclaw.agent.window.compaction.options import is_summary
 from finclaw.approvals.display import quote_text
 from finclaw.cli.arguments import add_turn_argument, settings_to_look
-from finclaw.cli.attach import StateClient, attach
+from finclaw.cli.attach import attach, find_turn
 from finclaw.cli.formatting import (
     fit_line,
     local_time,
@@ -31,8 +30,6 @@ from finclaw.cli.formatting import (
     tokens,
     turn_ms,
 )
-from finclaw.config.schema import Settings
-from finclaw.errors import ConfigError
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
 from finclaw.kernel.envelope import OPTIONS
@@ -41,55 +38,20 @@ from finclaw.kernel.message import Message, ToolCall, ToolResult, ToolStatus, as
 from finclaw.kernel.record import TurnTrace
 from finclaw.kernel.scope import OutcomeKind, StageEntry
 from finclaw.web.approvals import ApprovalsView
-from finclaw.web.view import TurnsView
 
 
 def arguments(parser: ArgumentParser) -> None:
     add_turn_argument(parser)
 
 
-def run(args: Namespace) -> int:
-    trace = trace_of(*find_turn_and_approvals(settings_to_look(args), args.turn))
-    print_result(args, trace, (fit_line(line, terminal_columns()) for line in tree_lines(trace)))
-    return 0
-
-
-# ── lookup of a turn of the past by what was typed ──────────────────────────────────────────────────────────────
-
-
-def find_turn(settings: Settings, name: str) -> TurnTrace:
-    """By a turn's id, a message's id, or `last`. Raises ConfigError when there is none, with what to type instead."""
+def run(args: Namespace) -> None:
+    settings = settings_to_look(args)
     with attach(settings) as client:
-        return _find_turn(client, settings, name)
-
-
-def find_turn_and_approvals(settings: Settings, name: str) -> tuple[TurnTrace, Sequence[Approval]]:
-    """The turn, with the approvals of its session, which may be its own or not."""
-    with attach(settings) as client:
-        story = _find_turn(client, settings, name)
+        story = find_turn(client, settings, args.turn)
         query = urlencode({"state": "all", "limit": 500, "session": story.record.session})
-        return story, client.call("GET", f"/api/v1/approvals?{query}", ApprovalsView).items
-
-
-def _find_turn(client: StateClient, settings: Settings, name: str) -> TurnTrace:
-    turn_id = name
-    if name == "last":
-        latest = client.call("GET", "/api/v1/turns?limit=1", TurnsView).items
-        if not latest:
-            raise ConfigError(f"there is no turn yet in {settings.state}; `finclaw ask` makes the first")
-        turn_id = latest[0].turn_id
-    found = client.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnTrace)
-    if found is None:
-        raise ConfigError(f"there is no turn {name!r} in {settings.state}; `finclaw turns` lists the latest")
-    return found
-
-
-def condensed_steps(story: TurnTrace) -> int:
-    """How many of its own steps the turn made a summary of while it ran; a later turn's doing is not its own."""
-    ended = story.record.ended_at
-    if not any(is_summary(each) and (ended is None or each.created_at <= ended) for each in story.messages):
-        return 0
-    return story.record.steps - sum(message.source.kind == "assistant" for message in story.messages)
+        approvals = client.call("GET", f"/api/v1/approvals?{query}", ApprovalsView).items
+    trace = trace_of(story, approvals)
+    print_result(args, trace, (fit_line(line, terminal_columns()) for line in tree_lines(trace)))
 
 
 # ── a trace as a value ──────────────────────────────────────────────────────────────────────────────────────────
@@ -131,7 +93,7 @@ def _changes(approval: Approval) -> Iterator[TracedChange]:
     if approval.reminded_at is not None:
         yield TracedChange(change="reminded", at=approval.reminded_at)
     if approval.decided_at is not None:
-        change: ApprovalChange = "denied" if approval.state == "denied" else "approved"
+        change = "denied" if approval.state == "denied" else "approved"
         yield TracedChange(change=change, at=approval.decided_at, by=approval.decided_by or "")
     if approval.state == "used":
         yield TracedChange(change="run", by=approval.used_by or "")
@@ -219,9 +181,11 @@ class Trace(Struct, frozen=True, kw_only=True):
 def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
     """`known` are approvals; those that are not this turn's are left out."""
     inbound = story.inbound
-    ended: dict[str, Any] = {}
-    if (outcome := story.outcome) is not None:
-        ended = {"outcome": outcome.kind, "reason": outcome.reason, "ms": outcome.duration_ms, "stages": outcome.stages}
+    known_end: dict[str, Any] = {}
+    if (end := story.outcome) is not None:
+        known_end = {"outcome": end.kind, "reason": end.reason, "ms": end.duration_ms, "stages": end.stages}
+    for message in story.messages[:1]:
+        known_end["options"] = message.metadata.get(OPTIONS, {})
     return Trace(
         message_id=story.record.inbound_id,
         session=story.record.session,
@@ -229,13 +193,12 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
         sender=inbound.sender.id,
         accepted_at=story.accepted_at,
         text=inbound.text,
-        **ended,
+        **known_end,
         joined=tuple(
             TracedJoin(message_id=each.inbound_id, accepted_at=each.accepted_at, text=each.inbound.text)
             for each in story.joined
         ),
         turn=_turn(story, approvals_of(story, known)),
-        options=story.messages[0].metadata.get(OPTIONS, {}) if story.messages else {},
     )
 
 
@@ -288,8 +251,9 @@ def _cost(story: TurnTrace, answer: Message) -> Decimal | None:
 
 
 def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
-    arguments = call.args if call.bad_args is None else call.bad_args
-    running = TracedCall(call_id=call.id, tool=call.name, arguments=arguments)
+    running = TracedCall(call_id=call.id, tool=call.name, arguments=call.args)
+    if call.bad_args is not None:
+        running = replace(running, arguments=call.bad_args)
     if result is None:
         return running
     return replace(running, status=result.status, ms=result.ms, facts=len(result.facts))
@@ -299,7 +263,9 @@ def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
 
 
 def tree_lines(trace: Trace) -> Iterator[str]:
-    ended = "not ended yet" if trace.outcome is None else f"{trace.outcome} in {milliseconds(trace.ms)}"
+    ended = "not ended yet"
+    if trace.outcome is not None:
+        ended = f"{trace.outcome} in {milliseconds(trace.ms)}"
     yield f"message {trace.message_id}  {ended}"
     yield f"│  accepted  {local_time(trace.accepted_at)} from {short(trace.sender, 40)} on {trace.channel}"
     yield f"│  session   {short(trace.session, 100)}"
@@ -307,7 +273,8 @@ def tree_lines(trace: Trace) -> Iterator[str]:
     for each in trace.joined:
         yield f"│  joined    {each.message_id}  {local_time(each.accepted_at)}  {short(each.text, 80)}"
     label = "reason"
-    for line in _wrap_reason(trace.reason):
+    # All of it: what to do is said at its end. In one line for a program that looks for something in it.
+    for line in wrap(short(trace.reason, 2_000), max((terminal_columns() or 2_013) - 13, 20)):
         yield f"│  {label:<8}  {line}"
         label = ""
     if trace.stages:
@@ -318,12 +285,6 @@ def tree_lines(trace: Trace) -> Iterator[str]:
         if stage.name == "dispatch" and stage.result == "continue" and stage.reason:
             yield f"│  queued    {stage.reason}"
     yield from _turn_lines(trace.turn)
-
-
-def _wrap_reason(reason: str) -> list[str]:
-    """All of it: what to do stands at its end. In one line for a program that looks for something in it."""
-    columns = terminal_columns() or 2_013
-    return wrap(short(reason, 2_000), max(columns - 13, 20))
 
 
 def _turn_lines(turn: TracedTurn) -> Iterator[str]:
@@ -344,8 +305,10 @@ def _draw(branches: Sequence[Sequence[str]]) -> Iterator[str]:
     """Draw branches that stand below one another, each with a first line and the lines that belong to it."""
     for number, (first, *rest) in enumerate(branches, 1):
         is_last = number == len(branches)
-        yield f"{'└' if is_last else '├'}─ {first}"
-        yield from (f"{' ' if is_last else '│'}  {line}" for line in rest)
+        corner = "└" if is_last else "├"
+        edge = " " if is_last else "│"
+        yield f"{corner}─ {first}"
+        yield from (f"{edge}  {line}" for line in rest)
 
 
 def _approval_lines(approval: TracedApproval) -> list[str]:
@@ -365,8 +328,9 @@ def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApprova
     if step.model is not None:
         known.insert(0, step.model)
     yield f"step {number}  {'  '.join(known)}"
-    if step.text.strip():
-        yield f"{'│  ' if step.calls else ''}“{short(step.text.strip().splitlines()[0], 100)}”"
+    for text in step.text.strip().splitlines()[:1]:
+        margin = "│  " if step.calls else ""
+        yield f"{margin}“{short(text, 100)}”"
     branches = [[_call_line(call)] for call in step.calls]
     for branch, call in zip(branches, step.calls, strict=True):
         if (approval := asked.get(call.call_id)) is not None:
@@ -388,7 +352,9 @@ def _remarks(step: TracedStep) -> Iterator[str]:
 
 
 def _call_line(call: TracedCall) -> str:
-    arguments = call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+    arguments = call.arguments
+    if not isinstance(arguments, str):
+        arguments = msgspec.json.encode(arguments).decode()
     known = [call.status or "running", milliseconds(call.ms)]
     if call.facts:
         known.append(plural(call.facts, "fact"))
