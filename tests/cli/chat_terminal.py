@@ -22,7 +22,7 @@ from tests.fork_server import GATEWAY, ForkedProcess, fork_server
 from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.client import announce_gateway
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.gateway import Gateway
 from finclaw.kernel.port import Provider

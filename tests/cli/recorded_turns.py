@@ -8,7 +8,7 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.attach import attach, find_turn
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.kernel.envelope import Inbound, Limits, Sender, TurnOptions
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.port import Provider

@@ -9,7 +9,7 @@ from msgspec import Struct
 from finclaw.app import App
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import Inbound, Sender

@@ -16,8 +16,8 @@ from tests.cli.terminal import finclaw
 from tests.walks.house import House, in_virtual_time
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
-from finclaw.composition import build
 from finclaw.composition.extensions import load_registrar
+from finclaw.composition.gateway import build
 from finclaw.config.load import load_settings
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, ExtensionError

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.ports.nouns import begin, ended, ending, nobody, nothing
 
 from finclaw.app import App
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import Capabilities, Inbound, Outbound, Receipt, Sender

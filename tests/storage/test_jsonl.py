@@ -29,7 +29,7 @@ from tests.ports.nouns import (
 )
 
 from finclaw.clock import SystemClock
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.errors import ConfigError, StoreFailed, Superseded
 from finclaw.kernel.event import Event, LockAcquired, SessionRepaired

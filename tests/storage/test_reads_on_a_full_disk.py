@@ -12,7 +12,7 @@ from tests.ports.nouns import answer, take, written
 from tests.support.disk import Disk
 
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import StoreFailed

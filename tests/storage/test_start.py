@@ -16,7 +16,7 @@ import pytest
 from tests.ports.nouns import answer, take, written
 from tests.support.disk import Disk
 
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, SessionError, StateBusy, StoreCorrupt, StoreFailed
 from finclaw.storage.locks import StateLock

@@ -13,7 +13,7 @@ from tests.support.disk import Disk
 
 from finclaw.app import App
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.redaction import Secret
 from finclaw.storage.kinds import StoreKind

@@ -9,7 +9,7 @@ from tests.walks.house import Gateway, House, in_virtual_time
 from tests.walks.tools import Desk
 
 from finclaw.approvals.people import PersonSettings
-from finclaw.cli.attach import GatewayAtRest
+from finclaw.cli.attach import ApprovalsAtRest
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.kernel.event import PreviewUpdated
@@ -102,7 +102,7 @@ async def test_no_refusal_of_a_decided_action_tells_its_id(house: House) -> None
         await gateway.outcome(await gateway.channel.deliver(wrote("do it", "ada")))
         (waiting,) = await gateway.app.approvals()
     store = open_kind("sqlite", house.state, house.clock, EventStream().emit, threaded=False)
-    here = GatewayAtRest(store, Settings(state=house.state), house.clock)
+    here = ApprovalsAtRest(store, Settings(state=house.state), house.clock)
     await here.decide(waiting.id, "granted", evidence(OWNER))
     await store.close()
     nobody = PersonSettings(name="machine", known_as=("web:owner:owner", "api:local:local"))

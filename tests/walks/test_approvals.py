@@ -9,7 +9,7 @@ from tests.walks.house import Gateway, House, in_virtual_time, until
 from finclaw.approvals.messages import decision_message
 from finclaw.approvals.people import PersonSettings
 from finclaw.approvals.settings import ApprovalSettings
-from finclaw.cli.attach import GatewayAtRest
+from finclaw.cli.attach import ApprovalsAtRest
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import InvalidArguments, StoreFailed, ToolDenied
@@ -229,7 +229,7 @@ async def test_what_was_decided_without_a_gateway_runs_at_its_next_start(house: 
     async with house.open() as gateway:
         approval = await asked(gateway, ADA)
     store = open_kind("sqlite", house.state, house.clock, EventStream().emit, threaded=False)
-    here = GatewayAtRest(store, Settings(state=house.state), house.clock)
+    here = ApprovalsAtRest(store, Settings(state=house.state), house.clock)
     decided = await here.decide(approval.id, "granted", evidence(OWNER))
     assert isinstance(decided, Approval)
     assert decided.state == "granted"

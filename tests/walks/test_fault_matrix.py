@@ -205,8 +205,8 @@ def _check_requests(fault: Fault, step: int, server: FaultyServer) -> None:
 
 
 def _check_nothing_runs(app: finclaw.App) -> None:
-    assert len(app._lanes) == 0  # pyright: ignore[reportPrivateUsage]
-    assert app._pools.running("main") == app._pools.waiting("main") == 0  # pyright: ignore[reportPrivateUsage]
+    assert len(app._core.lanes) == 0  # pyright: ignore[reportPrivateUsage]
+    assert app._parts.pools.running("main") == app._parts.pools.waiting("main") == 0  # pyright: ignore[reportPrivateUsage]
 
 
 async def _check_nothing_is_left(server: FaultyServer) -> None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.walks.house import House, in_virtual_time
 
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.delivery.format import RESENT_MARK, has_room_for
 from finclaw.kernel.envelope import Outbound

@@ -12,7 +12,7 @@ from finclaw.approvals.action import Action
 from finclaw.approvals.people import PersonSettings
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.errors import StoreFailed
 from finclaw.kernel.approval import Approval, RefusalReason

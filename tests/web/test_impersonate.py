@@ -8,7 +8,7 @@ import pytest
 from finclaw.approvals.people import PersonSettings
 from finclaw.builtins.basics import BasicCommand
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import CommandReply, CommandScope

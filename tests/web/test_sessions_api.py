@@ -12,7 +12,7 @@ from tests.machine import examples
 from tests.web.conftest import AUTH, TOKEN, Client
 
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.errors import StoreCorrupt, StoreFailed
 from finclaw.kernel.envelope import Inbound, Sender

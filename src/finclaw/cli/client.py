@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,14 +21,22 @@ import msgspec
 from msgspec import Struct
 
 from finclaw.clock import SystemClock
-from finclaw.errors import ChannelError, ConfigError, FinclawError, InboundConflict, StateBusy, StoreFailed
+from finclaw.errors import (
+    ChannelError,
+    ConfigError,
+    FinclawError,
+    InboundConflict,
+    SessionError,
+    StateBusy,
+    StoreFailed,
+)
 from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.redaction import Secret
 from finclaw.web.token import prove, read_token
 from finclaw.web.view import StatusView, TurnsView
 
 T = TypeVar("T")
-_TIMEOUT = 30.0
+TIMEOUT: Final = 30.0
 """Seconds after which a gateway that does not answer counts as gone."""
 FILE_NAME = "gateway.json"
 _PAUSE: Final = 0.1
@@ -42,7 +51,8 @@ class Address(NamedTuple):
 
     @property
     def url(self) -> str:
-        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
 
 class _GatewayFile(msgspec.Struct):
@@ -53,7 +63,8 @@ class _GatewayFile(msgspec.Struct):
 @contextmanager
 def announce_gateway(state: Path, url: str) -> Generator[None]:
     """Inside, other commands find the gateway."""
-    path, aside = state / FILE_NAME, state / f".{FILE_NAME}.{os.getpid()}"
+    path = state / FILE_NAME
+    aside = state / f".{FILE_NAME}.{os.getpid()}"
     opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(opened, "w", encoding="ascii") as file:
         json.dump({"url": url, "pid": os.getpid()}, file)
@@ -94,8 +105,46 @@ def retry_while_busy(reach: Callable[[], T], patience: float) -> T:
 # ── the client ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _NotThere(ChannelError):
-    """The gateway knows of no such thing."""
+class NotThere(ChannelError, SessionError):
+    """There is no such thing in the state."""
+
+
+class StateClient(ABC):
+    """A client that answers requests of the HTTP API about one state. All methods raise FinclawError."""
+
+    name: str
+    is_running = True
+    """Whether a gateway answers."""
+    is_empty = False
+    """Whether nothing was ever stored there."""
+
+    @abstractmethod
+    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = TIMEOUT) -> bytes:
+        """Return the answer as it came. Raises FinclawError for a refusal."""
+
+    def call(
+        self, method: str, path: str, answer: type[T], body: Struct | bytes | None = None, *, timeout: float = TIMEOUT
+    ) -> T:
+        content = msgspec.json.encode(body) if isinstance(body, Struct) else body
+        try:
+            return msgspec.json.decode(self.fetch(method, path, content, timeout=timeout), type=answer)
+        except msgspec.DecodeError as error:
+            raise self._explain_gone(error) from error
+
+    def find(self, path: str, answer: type[T]) -> T | None:
+        """Return the answer to a GET; None if there is no such thing."""
+        try:
+            return self.call("GET", path, answer)
+        except NotThere:
+            return None
+
+    def turn(self, turn_id: str) -> TurnTrace | None:
+        return self.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnTrace)
+
+    def _explain_gone(self, error: Exception) -> ChannelError:
+        return ChannelError(
+            f"{self.name} went away ({error}); if it had taken the message, it answers when it runs again"
+        )
 
 
 class _Proof(msgspec.Struct):
@@ -111,13 +160,11 @@ class _Refusal(msgspec.Struct):
     error: _Error = msgspec.field(default_factory=_Error)
 
 
-class GatewayClient:
+class GatewayClient(StateClient):
     """A gateway that has shown that it knows our token."""
 
-    is_running = True
-    is_empty = False
-
     def __init__(self, address: Address, token: Secret) -> None:
+        self.name = f"the gateway at {address.url}"
         self.address = address
         self._token = token
 
@@ -127,27 +174,7 @@ class GatewayClient:
     def turns(self, limit: int) -> Sequence[TurnRecord]:
         return self.call("GET", f"/api/v1/turns?limit={limit}", TurnsView).items
 
-    def turn(self, turn_id: str) -> TurnTrace | None:
-        return self.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnTrace)
-
-    def find(self, path: str, answer: type[T]) -> T | None:
-        """None: the gateway knows of no such thing."""
-        try:
-            return self.call("GET", path, answer)
-        except _NotThere:
-            return None
-
-    def call(
-        self, method: str, path: str, answer: type[T], body: Struct | bytes | None = None, *, timeout: float = _TIMEOUT
-    ) -> T:
-        content = msgspec.json.encode(body) if isinstance(body, Struct) else body
-        try:
-            return msgspec.json.decode(self.fetch(method, path, content, timeout=timeout), type=answer)
-        except msgspec.DecodeError as error:
-            raise self._explain_gone(error) from error
-
-    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = _TIMEOUT) -> bytes:
-        """What the gateway answers, as it came. Raises FinclawError when it refuses."""
+    def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = TIMEOUT) -> bytes:
         headers = {"Authorization": f"Bearer {self._token.reveal()}", "Content-Type": "application/json"}
         try:
             status, content = _request(self.address, method, path, headers, body, timeout=timeout)
@@ -157,16 +184,10 @@ class GatewayClient:
             raise self._explain_gone(error) from error
         return content
 
-    def _explain_gone(self, error: Exception) -> ChannelError:
-        return ChannelError(
-            f"the gateway at {self.address.url} went away ({error}); if it had taken the message, "
-            "it answers when it runs again"
-        )
-
     def _refusal(self, status: int, content: bytes) -> FinclawError:
         error = msgspec.json.decode(content, type=_Refusal).error
-        kind = {401: ConfigError, 404: _NotThere, 409: InboundConflict, 503: StoreFailed}.get(status, ChannelError)
-        return kind(f"the gateway at {self.address.url} refused: {error.message or status}")
+        kind = {401: ConfigError, 404: NotThere, 409: InboundConflict, 503: StoreFailed}.get(status, ChannelError)
+        return kind(f"{self.name} refused: {error.message or status}")
 
 
 def find_gateway(state: Path) -> GatewayClient | None:

@@ -31,7 +31,7 @@ from finclaw.errors import ExtensionError
 from finclaw.extensions.command_settings import CommandOverrides
 from finclaw.extensions.loading import LocatedExtension, as_builtin, find
 from finclaw.extensions.registrar import Registrar
-from finclaw.extensions.registration import NULL_SERVICES, Services, raise_no_gateway
+from finclaw.extensions.registration import NULL_SERVICES, Services
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.charts.extension import Charts
@@ -42,7 +42,7 @@ from finclaw.finance.market import Market
 from finclaw.finance.market_context import MarketContext
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.watchlist import Watching
-from finclaw.gateway import Gateway, StopReport, StopRequest, UndoneTurn
+from finclaw.gateway import Gateway, UndoneTurn
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.envelope import Capabilities, Inbound, TurnOptions
@@ -59,24 +59,28 @@ if TYPE_CHECKING:
     from finclaw.finance.live_market import LiveMarket
 
 
+def _no_gateway(*_: object) -> Never:
+    raise ExtensionError("no gateway runs in this process")
+
+
 class BuiltinServices(Struct, frozen=True, kw_only=True):
     """Parts of a gateway that built-in extensions use while a message is handled."""
 
-    gateway: Callable[[], Gateway]
-    """Raises ExtensionError while it is not complete, and where there is none."""
-    approvals: Callable[[], Approvals]
     overflow: OverflowResults
     clock: Clock
-    person: Callable[[Inbound], Person]
-    person_by_id: Callable[[str], Person]
-    channel: Callable[[str], Capabilities]
+    gateway: Callable[[], Gateway] = _no_gateway
+    """Raises ExtensionError while it is not complete, and where there is none."""
+    approvals: Callable[[], Approvals] = _no_gateway
+    person: Callable[[Inbound], Person] = _no_gateway
+    person_by_id: Callable[[str], Person] = _no_gateway
+    channel: Callable[[str], Capabilities] = _no_gateway
     """What a channel can show, by its name."""
-    options: Callable[[str], TurnOptions]
+    options: Callable[[str], TurnOptions] = _no_gateway
     """What was set for a session."""
-    find_model: Callable[[str | None], Model]
-    waiting: Callable[[str], int]
+    find_model: Callable[[str | None], Model] = _no_gateway
+    waiting: Callable[[str], int] = _no_gateway
     """Messages of a session without an answer."""
-    save_person: Callable[[Person], Awaitable[None]]
+    save_person: Callable[[Person], Awaitable[None]] = _no_gateway
 
 
 def builtin_extensions(
@@ -86,14 +90,14 @@ def builtin_extensions(
     prefix = settings.command_prefix
     days = settings.storage.retention_days
     gateway = builtin_services.gateway
-
-    def reset(session: str) -> Awaitable[None]:
-        return gateway().reset(session)
-
-    def stop(request: StopRequest) -> Awaitable[StopReport]:
-        return gateway().stop_session(request)
-
-    basics = Basics(prefix, lambda: registrar.commands, reset, stop, days, registrar.layer_commands)
+    basics = Basics(
+        prefix,
+        lambda: registrar.commands,
+        lambda session: gateway().reset(session),
+        lambda request: gateway().stop_session(request),
+        days,
+        registrar.layer_commands,
+    )
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
 
     def undo(accepted: Accepted, is_owner: bool, again: bool) -> Awaitable[UndoneTurn]:
@@ -265,27 +269,12 @@ def load_registrar(settings: Settings, services: Services | None = None) -> Regi
 
     Without `services` they have only their databases and the web, which is enough to look at them.
     """
-
-    def no_gateway(*_: object) -> Never:
-        raise ExtensionError("no gateway runs in this process")
-
     services = services or replace(
         NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS), fetcher=open_fetchers()
     )
     registrar = Registrar(EventStream(), services, command_overrides(settings))
-    builtin_services = BuiltinServices(
-        gateway=no_gateway,
-        approvals=no_gateway,
-        overflow=OverflowResults(services.recall, services.remember),
-        clock=services.clock,
-        person=no_gateway,
-        person_by_id=no_gateway,
-        channel=no_gateway,
-        options=no_gateway,
-        find_model=no_gateway,
-        waiting=no_gateway,
-        save_person=raise_no_gateway,
-    )
+    overflow = OverflowResults(services.recall, services.remember)
+    builtin_services = BuiltinServices(overflow=overflow, clock=services.clock)
     registrar.load(builtin_extensions(settings, registrar, builtin_services))
     registrar.load(find_configured(settings))
     registrar.check_commands()

@@ -5,22 +5,22 @@ which use what the extensions have registered; and the `App` from all of them.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
+from finclaw.agent.agent import Agent
 from finclaw.agent.budget.budget import open_budget
 from finclaw.agent.tool_results import OverflowResults
-from finclaw.app import App, GatewayCore
+from finclaw.app import App, GatewayCore, GatewayParts
 from finclaw.approvals.announce import Announcer
 from finclaw.approvals.approvals import Approvals
 from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.clock import SystemClock
 from finclaw.composition.agent import make_agent
-from finclaw.composition.channels import open_channels
+from finclaw.composition.channels import allow_lists, debounce_pauses, open_channels
 from finclaw.composition.extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
-from finclaw.composition.pipeline import make_parts
 from finclaw.config.routes import ModelRoutes, chosen_model, learn_windows
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
@@ -29,24 +29,41 @@ from finclaw.errors import ExtensionError, SessionError
 from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import Services
 from finclaw.fetch.fetchers import open_fetchers
-from finclaw.kernel.event import Emit, Observer, StoreHealthChanged
+from finclaw.finance.calendar import TableCalendar
+from finclaw.kernel.envelope import Outbound
+from finclaw.kernel.event import Emit, Observer, SessionsErased, StoreHealthChanged
 from finclaw.kernel.extension import Extension
+from finclaw.kernel.middleware import compose
+from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel, Clock, Provider
+from finclaw.kernel.scope import DeliveryContext
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import accept_for_extension
-from finclaw.pipeline.engine import LocalEngine
+from finclaw.pipeline.ack import Ack
+from finclaw.pipeline.command import STOP, Commands, CommandServices
+from finclaw.pipeline.context import Contexts
+from finclaw.pipeline.deliver import Deliver
+from finclaw.pipeline.dispatch import Dispatch
+from finclaw.pipeline.early_delivery import EarlyDelivery, EarlyOptions
+from finclaw.pipeline.engine import LocalEngine, Watchdog
+from finclaw.pipeline.gate import Gate, MarketHours
 from finclaw.pipeline.message_run import MessageRuns
-from finclaw.pipeline.persons import Chats, PersonService, open_directory
-from finclaw.pipeline.recovery import CrashIsolation
-from finclaw.pipeline.stops import SessionStops
+from finclaw.pipeline.persons import Chats, PersonService, ReplyLanguages, open_directory
+from finclaw.pipeline.pipeline import Pipeline, Stages, Traffic
+from finclaw.pipeline.recovery import CrashIsolation, Recovery
+from finclaw.pipeline.stops import Revisions, SessionStops, TurnUndo
 from finclaw.policy import Consent
 from finclaw.sessions.carried_over import KeptOptions
-from finclaw.sessions.conversation import RecentConversations
-from finclaw.sessions.lane import Lanes
+from finclaw.sessions.conversation import RecentConversations, SessionOpening
+from finclaw.sessions.debounce import Debounce, make_pause
+from finclaw.sessions.lane import Lanes, WaitingLimit
+from finclaw.sessions.pool import Pools
+from finclaw.sessions.waiting import LaneWaiting
 from finclaw.storage.blobs.directory import BLOBS, BlobDirectory
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
+from finclaw.upkeep.stored_data import Upkeep
 
 
 @asynccontextmanager
@@ -102,7 +119,7 @@ async def build(  # noqa: PLR0913  everything that a test or a program may bring
 
         budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
         agent = make_agent(core, registrar, budget, overflow, consent)
-        app = App(core, make_parts(core, registrar, agent))
+        app = App(core, _make_parts(core, registrar, agent))
         gateway.connect(app)
         stack.push_async_callback(app.stop)
         await store.sweep_blobs()
@@ -223,3 +240,131 @@ def _builtin_services(core: GatewayCore, gateway: GatewayHandle, overflow: Overf
         save_person=core.persons.save,
         channel=core.chats.capabilities,
     )
+
+
+# ── the pipeline, with what the settings say and what the extensions have registered ──────────────────────────────
+
+
+def _make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> GatewayParts:
+    """Make what a gateway consists of beside its core, the agent and the extensions."""
+    settings = core.settings
+    commands = _make_commands(core, registrar)
+    pause = make_pause(debounce_pauses(settings, core.channels), commands.may_know)
+    debounce = Debounce(core.clock, pause, core.options.carried_over.may_answer)
+    limits = settings.pipeline
+    pools = Pools({"main": limits.pools.main, "cron": limits.pools.cron, "subagent": limits.pools.subagent})
+    dispatch = _make_dispatch(core, registrar, agent, pools, debounce)
+    gate = Gate(require_mention=limits.require_mention, people=core.people, heard=allow_lists(settings))
+    hours: MarketHours | None = None
+    if limits.respect_market_hours:
+        hours = MarketHours(TableCalendar(), core.directory, core.clock)
+    stages = Stages(
+        gate=gate,
+        commands=commands,
+        ack=Ack(limits.ack, core.clock, enabled=limits.enable_ack),
+        contexts=Contexts(agent.name, core.channels, core.store, core.clock, core.directory),
+        dispatch=dispatch,
+        agent=agent,
+        deliver=_make_deliver(core, registrar),
+        languages=ReplyLanguages(core.store, core.directory, settings.command_prefix),
+        revisions=Revisions(core.store, core.engine, core.stops),
+        hours=hours,
+    )
+    stop = partial(core.runs.stop, by="watchdog")
+    watchdog = Watchdog(core.clock, core.events.emit, stop, warn_s=limits.stall_warn_s, abort_s=limits.stall_abort_s)
+    core.events.observe(watchdog.observe)
+    limit = WaitingLimit(core.lanes, limits.max_waiting)
+    traffic = Traffic(runs=core.runs, lanes=core.lanes, limit=limit, isolation=core.isolation, debounce=debounce)
+    layers = registrar.layers("message")
+    emit = core.events.emit
+    return GatewayParts(
+        registrar=registrar,
+        agent=agent,
+        pools=pools,
+        limit=limit,
+        gate=gate,
+        pipeline=Pipeline(limits, stages, layers, core.store, traffic, core.channels, core.clock, emit),
+        undo=TurnUndo(core.store, core.runs, dispatch.claim, core.sender, core.clock),
+        recovery=Recovery(
+            core.store,
+            core.sender,
+            core.clock,
+            max_attempts=limits.max_attempts,
+            expire_after_s=limits.expire_after_s,
+        ),
+        watchdog=watchdog,
+        upkeep=Upkeep(core.store, core.clock, settings.state, lambda: nullcontext(registrar), _CoreMemory(core)),
+    )
+
+
+def _make_commands(core: GatewayCore, registrar: Registrar) -> Commands:
+    settings = core.settings
+    services = CommandServices(
+        persons=core.directory,
+        clock=core.clock,
+        put_blob=core.store.put_blob,
+        options=core.options,
+        find_model=core.routes.find_model,
+        layer_commands=registrar.layer_commands,
+        directive_roles=settings.commands.directives,
+        disabled=registrar.disabled_commands,
+        suggest=settings.commands.suggest,
+    )
+    return Commands(settings.command_prefix, registrar.commands, services)
+
+
+def _make_dispatch(core: GatewayCore, registrar: Registrar, agent: Agent, pools: Pools, debounce: Debounce) -> Dispatch:
+    settings = core.settings
+    waiting = LaneWaiting(
+        core.lanes,
+        core.clock,
+        settings.sessions.queue,
+        {name: channel.queue for name, channel in settings.channels.items()},
+        core.runs.interrupt,
+        debounce,
+        core.options.carried_over,
+    )
+    opening = SessionOpening(core.store, core.recent, core.clock, settings.sessions, core.options)
+    reserve = agent.reserve_first_call
+    return Dispatch(core.store, waiting, pools, opening, core.clock, reserve, registrar.fields, core.directory)
+
+
+def _make_deliver(core: GatewayCore, registrar: Registrar) -> Deliver:
+    settings = core.settings
+    ring = compose("delivery", registrar.layers("delivery"), _pass_on, Outbound)
+    checks = tuple(registrar.checks)
+    has_stop = STOP not in registrar.disabled_commands
+    options = EarlyOptions(
+        pauses={name: each.pause_ms for name, each in settings.channels.items() if each.pause_ms is not None},
+        stop_command=f"{settings.command_prefix}{STOP}" if has_stop else "",
+    )
+    early = EarlyDelivery(core.store, ring, core.sender, core.channels, core.clock, checks, settings.pipeline, options)
+    return Deliver(core.store, ring, core.sender, core.channels, core.recent, core.clock, checks, early)
+
+
+async def _pass_on(ctx: DeliveryContext) -> Outbound:
+    """The core of the delivery ring: what leaves it is checked, split and frozen by the deliver stage."""
+    return ctx.outbound
+
+
+class _CoreMemory:
+    """What the parts of the core hold in memory of stored data."""
+
+    def __init__(self, core: GatewayCore) -> None:
+        self._core = core
+
+    def drop_sessions(self, sessions: Sequence[str]) -> None:
+        """Drop erased sessions, and the answers to them that wait to be sent."""
+        core = self._core
+        for session in sessions:
+            core.recent.forget(session)
+            core.options.drop(session)
+        core.sender.drop(sessions)
+        core.events.emit(SessionsErased(sessions=tuple(sessions)))
+
+    async def drop_person(self, person: Person) -> None:
+        await self._core.persons.drop(person)
+
+    async def drop_pruned(self) -> None:
+        self._core.recent.clear()  # a new session with a removed one's name counts its versions from the beginning
+        await self._core.options.load()

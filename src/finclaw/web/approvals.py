@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, cast, get_args
 
 from msgspec import Meta, Struct
 
-from finclaw.gateway import StoredGateway, Summary
+from finclaw.gateway import ApprovalGateway, Summary
 from finclaw.kernel.approval import (
     Approval,
     ApprovalScope,
@@ -63,7 +63,7 @@ _NOT_REVOKED: Final[dict[RefusalReason, tuple[int, str]]] = {
 class ApprovalsApi:
     """The handlers for approvals and grants."""
 
-    def __init__(self, gateway: StoredGateway) -> None:
+    def __init__(self, gateway: ApprovalGateway) -> None:
         self._gateway = gateway
 
     async def get_approvals(self, request: ApiRequest, _: Principal) -> ApiReply:

@@ -27,7 +27,7 @@ from finclaw.cli.chat.event_queue import (
 from finclaw.cli.chat.gateway_link import empty_message, latest_message_id
 from finclaw.cli.chat.unread import ReadMarker
 from finclaw.cli.client import announce_gateway
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, FinclawError, SessionError, StoreFailed
 from finclaw.web.api import Stops

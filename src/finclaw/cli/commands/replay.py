@@ -25,7 +25,7 @@ from finclaw.cli.arguments import add_turn_argument, settings_from
 from finclaw.cli.attach import attach, find_turn
 from finclaw.cli.formatting import clean, plural, print_result
 from finclaw.cli.recording import Recording, own_blocks, ran_out_of_time
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.schema import Settings, StorageSettings
 from finclaw.diagnostics.log import silence_logging
 from finclaw.errors import ConfigError

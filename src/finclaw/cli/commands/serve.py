@@ -18,7 +18,7 @@ from finclaw.cli.arguments import add_market_options, add_state_options, setting
 from finclaw.cli.client import announce_gateway, find_gateway, read_address
 from finclaw.cli.formatting import command_name, short
 from finclaw.cli.process_setup import freeze_startup_objects
-from finclaw.composition import build
+from finclaw.composition.gateway import build
 from finclaw.config.problems import say_budget, warnings_of_models
 from finclaw.config.routes import chosen_model
 from finclaw.config.schema import Settings
