@@ -24,8 +24,8 @@ from tests.cli.kept_file import keep_file
 from tests.cli.terminal import finclaw
 
 from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.cli import archive
 from finclaw.cli.archive import MANIFEST, is_allowed
-from finclaw.cli.commands import restore
 from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.extensions.registration import NULL_SERVICES
@@ -362,7 +362,7 @@ def test_databases_of_all_built_in_extensions_are_known(tmp_path: Path) -> None:
     agent = AgentSettings(extensions=("memory", ExtensionRef("mcp", {"servers": {}})))
     services = replace(NULL_SERVICES, database=note, fetcher=open_fetchers())
     load_registrar(Settings(state=tmp_path, market="live", agent=agent), services)
-    assert opened == restore.EXTENSIONS
+    assert opened == archive.EXTENSIONS
 
 
 @pytest.mark.parametrize("depth", [2_000, 1_000_000])

@@ -7,19 +7,29 @@ reaches the file system unless it is one that a backup writes.
 import hashlib
 import os
 import re
+import shlex
 import tarfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Final
 
+import apsw
 import msgspec
 from msgspec import Meta, Struct
 
+from finclaw.builtins.mcp import pins
+from finclaw.builtins.memory import notes
 from finclaw.errors import ConfigError, FinclawError
+from finclaw.finance import watchlist
+from finclaw.finance.instruments import choices
+from finclaw.finance.sources import registry as sources
 from finclaw.private_files import make_private_directory
 from finclaw.storage.kinds import StoreKind
+from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.storage.upkeep.copying import check
 
 MANIFEST: Final = "MANIFEST.json"
 FORMAT: Final = 1
@@ -171,7 +181,8 @@ class Archive:
 
     def _check_members(self) -> list[tarfile.TarInfo]:
         """All files, compared with the manifest before the content of any of them is copied."""
-        missing, members = dict(self.manifest.files), list[tarfile.TarInfo]()
+        missing = dict(self.manifest.files)
+        members: list[tarfile.TarInfo] = []
         for member in self._members():
             expected = missing.pop(member.name, None)
             if expected is None:
@@ -220,31 +231,85 @@ def _is_plain(member: tarfile.TarInfo) -> bool:
     return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
 
 
-class open_archive:
+@contextmanager
+def open_archive(path: Path) -> Generator[Archive]:
     """Raises BadArchive, also for a file that is cut off, and ConfigError for one that cannot be read."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._tar: tarfile.TarFile | None = None
-
-    def __enter__(self) -> Archive:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; give a file of `finclaw backup`") from error
+    with file:
         try:
-            self._tar = tarfile.open(self._path, "r:")
-            return Archive(self._tar, self._path)
+            with tarfile.open(fileobj=file, mode="r:") as tar:
+                yield Archive(tar, path)
         except tarfile.TarError as error:
-            self._close()
-            raise BadArchive(f"{self._path} is no sound backup: {error}; nothing was changed") from error
-        except OSError as error:
-            raise ConfigError(f"cannot read {self._path}: {error.strerror}; give a file of `finclaw backup`") from error
-        except BaseException:
-            self._close()
-            raise
+            raise BadArchive(f"{path} is no sound backup: {error}; nothing was changed") from error
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        self._close()
-        if isinstance(error, tarfile.TarError):
-            raise BadArchive(f"{self._path} is no sound backup: {error}; nothing was changed") from error
 
-    def _close(self) -> None:
-        if self._tar is not None:
-            self._tar.close()
+# ── the databases in it ─────────────────────────────────────────────────────────────────────────────────────
+
+
+EXTENSIONS: Final = {
+    "finance": sources.MIGRATIONS,
+    "instruments": choices.MIGRATIONS,
+    "mcp": pins.MIGRATIONS,
+    "memory": notes.MIGRATIONS,
+    "watching": watchlist.MIGRATIONS,
+}
+"""The databases of our extensions."""
+_OBJECTS: Final = (
+    "SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master "
+    "WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))"
+)
+
+
+def check_databases(fresh: Path, manifest: Manifest) -> None:
+    """The databases themselves, and not what the manifest says about them."""
+    for path in (fresh / DATABASE, *sorted((fresh / "extensions").glob("*.db"))):
+        try:
+            with closing(open_unchanged(path)) as db:
+                migrations = MIGRATIONS if path == fresh / DATABASE else EXTENSIONS.get(path.stem)
+                _check_schema(db, str(path.relative_to(fresh)), migrations, manifest)
+                check(db, path)
+        except apsw.Error as error:
+            raise BadArchive(f"{path.name} in it is damaged ({error}); nothing was changed") from error
+
+
+def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | None, manifest: Manifest) -> None:
+    """Compare what is in the database with what its migrations make: a trigger could grant every approval, and a view
+    could hide one. An extension that is not ours may have both, since they reach nothing outside of its own file."""
+    version = int(db.pragma("user_version"))
+    if migrations is not None and version > len(migrations):
+        raise ConfigError(
+            f"the backup is of a newer FinClaw (version {manifest.finclaw}, schema {version} of {name}, this one knows "
+            f"{len(migrations)}); install that version. Nothing was changed"
+        )
+    if version < 0 or (version == 0 and name == DATABASE):
+        raise BadArchive(f"{name} in it has schema {version}, which no FinClaw writes; nothing was changed")
+    if migrations is None:
+        return
+    with closing(apsw.Connection(":memory:")) as made:
+        for migration in migrations[:version]:
+            made.execute(migration)
+        known = _schema_objects(made)
+    differing = _schema_objects(db) ^ known
+    if not differing:
+        return
+    kind, odd, _, sql = min(differing, key=lambda each: (not each[3], each))  # first those that can be dropped
+    advice = "somebody may have changed it; make another backup"
+    if sql and odd not in {each[1] for each in known}:
+        drop = shlex.quote(f'DROP {kind.upper()} "{odd}"')
+        advice = f"if you added it, run in the state directory: sqlite3 {name} {drop}; if not, {advice}"
+    says = f"`finclaw restore` refuses {name}: the {kind} {odd!r} in it is not as this FinClaw makes it"
+    raise BadArchive(f"{says}; {advice}")
+
+
+def _schema_objects(db: apsw.Connection) -> set[tuple[str, ...]]:
+    """Kind, name, table and SQL, without comments, of all but the tables of ANALYZE."""
+    rows = db.execute(_OBJECTS)
+    return {(*map(str, about), " ".join(re.sub("--[^\n]*", " ", str(sql)).split())) for *about, sql in rows}
+
+
+def open_unchanged(path: Path) -> apsw.Connection:
+    """A connection that leaves no file beside the database."""
+    return apsw.Connection(f"{path.as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)

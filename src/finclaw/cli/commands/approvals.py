@@ -41,17 +41,18 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_to_look(args)
     if args.what in ("list", "grants"):
         if args.id is not None:
             raise ConfigError(f"finclaw approvals {args.what} takes no id")
     elif args.id is None:
-        where = "finclaw approvals grants" if args.what == "revoke" else "finclaw approvals"
+        where = "finclaw approvals"
+        if args.what == "revoke":
+            where += " grants"
         raise ConfigError(f"finclaw approvals {args.what} needs an id: `{where}` lists them")
     with attach(settings) as client:
         _ACTIONS[args.what](client, args)
-    return 0
 
 
 def _path(typed: str) -> str:
@@ -93,16 +94,13 @@ def _show(client: StateClient, args: Namespace) -> None:
 def _approve(client: StateClient, args: Namespace) -> None:
     path = f"{_path(args.id)}/approve"
     decided = client.call("POST", path, DecidedApproval, ApproveBody(args.scope), timeout=WAIT + _MORE)
-    result = _describe_result(decided, is_running=client.is_running)
+    if not client.is_running:
+        result = "No gateway runs here: it is done when one starts, if it is still in time (finclaw serve)."
+    elif decided.run is None:
+        result = "It has not ended yet; `finclaw approvals show ID` and `finclaw turns` tell how it did."
+    else:
+        result = clean(f"\n{decided.run.reply or decided.run.outcome}")
     print_result(args, decided, [*_lines(decided), result])
-
-
-def _describe_result(decided: DecidedApproval, *, is_running: bool) -> str:
-    if not is_running:
-        return "No gateway runs here: it is done when one starts, if it is still in time (finclaw serve)."
-    if decided.run is None:
-        return "It has not ended yet; `finclaw approvals show ID` and `finclaw turns` tell how it did."
-    return clean(f"\n{decided.run.reply or decided.run.outcome}")
 
 
 def _deny(client: StateClient, args: Namespace) -> None:
@@ -112,9 +110,6 @@ def _deny(client: StateClient, args: Namespace) -> None:
 
 def _lines(approval: Approval) -> Sequence[str]:
     return (f"{short_id(approval.id)}: {approval.state}", *action_lines(approval))
-
-
-# ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _grants(client: StateClient, args: Namespace) -> None:

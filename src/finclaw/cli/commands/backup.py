@@ -9,10 +9,9 @@ from pathlib import Path
 import apsw
 
 from finclaw import __version__
-from finclaw.cli.archive import FORMAT, Manifest, entry_of, is_allowed, write_archive
+from finclaw.cli.archive import FORMAT, Manifest, check_databases, entry_of, is_allowed, write_archive
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.attach import LONG, attach
-from finclaw.cli.commands.restore import check_databases
 from finclaw.cli.formatting import print_result
 from finclaw.config.load import FILE_NAME as SETTINGS
 from finclaw.config.schema import Settings
@@ -34,7 +33,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_to_look(args)
     target = Path(args.file)
     with attach(settings) as client:
@@ -49,7 +48,6 @@ def run(args: Namespace) -> int:
             check_databases(copy, manifest)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
-    return 0
 
 
 def _report(args: Namespace, target: Path, manifest: Manifest) -> None:

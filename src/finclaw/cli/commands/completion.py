@@ -25,9 +25,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS), help="the shell that is to read it")
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     print(script(args.shell))
-    return 0
 
 
 def script(shell: str) -> str:

@@ -1,18 +1,19 @@
 """`finclaw costs`: what the models have cost, and what the cache has saved, by day, model, person or agent."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
-from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
+from finclaw.cli.arguments import add_json_option, add_state_options, parse_count, settings_to_look
 from finclaw.cli.attach import StateClient, attach
 from finclaw.cli.formatting import fit_line, money, plural, print_result, short, table, terminal_columns
+from finclaw.config.routes import open_catalog
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.record import Cost, CostsBy
-from finclaw.providers.catalog import Catalog
 from finclaw.web.view import CostsView
 
 _FIGURES = range(1, 9)
@@ -20,8 +21,13 @@ _FIGURES = range(1, 9)
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
+    parse_days = partial(parse_count, most=3660, noun="number of days")
     parser.add_argument(
-        "--days", type=_parse_days, default=30, metavar="N", help="how many, today included (default: 30)"
+        "--days",
+        type=parse_days,
+        default=30,
+        metavar="N",
+        help="how many, today included (default: 30)",
     )
     parser.add_argument(
         "--by", choices=("day", "model", "user", "agent"), default="day", help="what a line is for (default: day)"
@@ -29,13 +35,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def _parse_days(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= 3660):
-        raise ArgumentTypeError(f"{text!r} is not a number of days from 1 to 3660; give one")
-    return int(text)
-
-
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_to_look(args)
     with attach(settings) as client:
         view = _sum_costs(client, args.days, args.by)
@@ -43,7 +43,6 @@ def run(args: Namespace) -> int:
             view = replace(view, today=None)
         by_model = view if args.json else _sum_costs(client, args.days, "model")
     print_result(args, view, _lines(view, _gaps(settings, by_model.items)))
-    return 0
 
 
 def _sum_costs(client: StateClient, days: int, by: CostsBy) -> CostsView:
@@ -55,8 +54,10 @@ def _lines(view: CostsView, gaps: Iterable[str]) -> Sequence[str]:
         return (f"nothing was spent in the last {plural(view.days, 'day')}", *_today(view))
     head = (view.by.upper(), "CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "HIT", "COST", "SAVED")
     lines = table([head, *map(_row, (*view.items, view.total))], right=_FIGURES)
-    zone = "" if view.today is None else f"Days: {view.today.zone}. "
-    lines.append(f"{zone}HIT: the cache's part of all input. SAVED: by that, less writing to it.")
+    legend = "HIT: the cache's part of all input. SAVED: by that, less writing to it."
+    if view.today is not None:
+        legend = f"Days: {view.today.zone}. {legend}"
+    lines.append(legend)
     lines += (*_remarks(view.total), *_today(view), *gaps)
     return [fit_line(line, terminal_columns()) for line in lines]
 
@@ -89,7 +90,7 @@ def _row(cost: Cost) -> tuple[str, ...]:
 
 def _gaps(settings: Settings, used: Sequence[Cost]) -> Iterator[str]:
     """What the sum leaves out: those of which nobody says what they cost."""
-    catalog = Catalog(settings.models, settings.aliases, settings.providers)
+    catalog = open_catalog(settings)
     for each in used:
         with suppress(ConfigError):  # nobody knows the model any more
             if each.cost or catalog.find(each.name).priced:

@@ -9,15 +9,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-import msgspec
-
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_from
-from finclaw.cli.commands.config import own_problems, problems, warnings
-from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine, ok, warn
+from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine
+from finclaw.cli.doctor import settings as settings_checks
 from finclaw.cli.doctor import state as state_directory_checks
-from finclaw.cli.formatting import json_line
+from finclaw.cli.formatting import print_result
 from finclaw.config.load import state_directory
-from finclaw.config.routes import chosen_model, with_windows
+from finclaw.config.routes import with_windows
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.redaction.redact import redact_for_display
@@ -32,18 +30,21 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     findings: list[DoctorFinding] = []
-    for finding in map(_redact_finding, _look(args)):
+    for found in _look(args):
+        # Settings, files and extensions are quoted in it, and somebody will paste it where others read.
+        says = redact_for_display(found.says)
+        finding = DoctorFinding(found.check, found.level, says, redact_for_display(found.advice))
         findings.append(finding)
         if not args.json:
             print(_line(finding), flush=True)  # some of it takes a moment; nobody should stare at nothing
     healthy = all(finding.level != "bad" for finding in findings)
-    print(json_line({"healthy": healthy, "findings": findings}) if args.json else _sum(findings))
-    return 0 if healthy else 1
+    print_result(args, {"healthy": healthy, "findings": findings}, [_sum(findings)])
+    return int(not healthy)
 
 
 def _look(args: Namespace) -> Iterator[DoctorFinding]:
     yield from machine.checks()
-    yield from _settings(args)
+    yield from settings_checks.checks(args)
     try:
         state = state_directory(args.state, os.environ)
     except ConfigError as error:
@@ -52,7 +53,9 @@ def _look(args: Namespace) -> Iterator[DoctorFinding]:
     yield from state_directory_checks.checks(state)
     yield from state_directory_checks.check_disk(state)
     yield state_directory_checks.check_database(state)
-    settings = _valid_settings(args)
+    settings: Settings | None = None
+    if not settings_checks.own_problems(args):
+        settings = with_windows(settings_from(args), load=False)
     yield from gateway.checks(state, settings)
     if settings is None:
         return
@@ -61,25 +64,6 @@ def _look(args: Namespace) -> Iterator[DoctorFinding]:
         from finclaw.cli.doctor import sources  # noqa: PLC0415  `cold_cpu`: the sources' code, for live prices alone
 
         yield from sources.checks(settings)
-
-
-def _settings(args: Namespace) -> Iterator[DoctorFinding]:
-    found = problems(args)
-    yield from (bad("settings", problem) for problem in found)
-    if not found:
-        settings = settings_from(args)
-        yield ok("settings", f"valid; market {settings.market}, model {chosen_model(settings)}")
-        yield from (warn("budget", each) for each in warnings(args))
-
-
-def _valid_settings(args: Namespace) -> Settings | None:
-    return None if own_problems(args) else with_windows(settings_from(args), load=False)
-
-
-def _redact_finding(finding: DoctorFinding) -> DoctorFinding:
-    """Settings, files and extensions are quoted in it, and somebody will paste it where others read."""
-    said, advice = redact_for_display(finding.says), redact_for_display(finding.advice)
-    return msgspec.structs.replace(finding, says=said, advice=advice)
 
 
 def _line(finding: DoctorFinding) -> str:

@@ -47,7 +47,7 @@ def _parse_object(text: str) -> dict[str, object]:
     return cast("dict[str, object]", found)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_from(args)
     policy, tools = load_policy(settings)
     name = _name(args.words)
@@ -71,23 +71,26 @@ def run(args: Namespace) -> int:
             "Some of its rules depend on its arguments and were judged without any; give them with --args JSON."
         )
     print_result(args, view, lines)
-    return 0
 
 
 def _name(words: Sequence[str]) -> str:
     """Of the tool: the one word, or the one behind `tool`."""
-    names = words[1:] if len(words) > 1 and words[0] == "tool" else words
+    names = list(words)
     if names == ["tool"]:
         raise ConfigError("which tool? Try: finclaw explain market__quote; `finclaw tools` lists them")
+    if names[0] == "tool":
+        del names[0]
     if len(names) > 1:
         raise ConfigError(f"one tool at a time, and not {' '.join(names)!r}; try: finclaw explain {names[0]}")
     return names[0]
 
 
 def _describe_call(ctx: PolicyContext) -> Iterator[str]:
-    roles = f" ({', '.join(ctx.roles)})" if ctx.roles else ""
     yield short(f"{ctx.tool.name}, group {ctx.tool.group}, from {ctx.tool.source}", _LONGEST)
-    yield short(f"for {ctx.user}{roles} on {ctx.channel}, agent {ctx.agent}", _LONGEST)
+    user = ctx.user
+    if ctx.roles:
+        user += f" ({', '.join(ctx.roles)})"
+    yield short(f"for {user} on {ctx.channel}, agent {ctx.agent}", _LONGEST)
 
 
 def _describe(judgement: Judgement) -> Iterator[str]:

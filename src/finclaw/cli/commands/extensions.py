@@ -33,12 +33,12 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     if args.what == "new":
-        return _make_extension(args)
+        _make_extension(args)
+        return
     found = [_describe(each) for each in load_registrar(settings_from(args)).loaded]
     print_result(args, {"extensions": found}, _lines(found))
-    return 0
 
 
 def _describe(extension: Registered) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
 # ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _make_extension(args: Namespace) -> int:
+def _make_extension(args: Namespace) -> None:
     directory = args.dir or Path()
     if args.name is None:
         raise ConfigError("the new extension needs a name; try: finclaw extensions new price-alarm")
@@ -108,7 +108,6 @@ def _make_extension(args: Namespace) -> int:
     if not _has_pytest():
         print(f"             needs pytest: scripts/venv test in a clone, else {python} -m pip install pytest")
     print(f"switch on:   in finclaw.yaml, under agent:  extensions: [{extension.absolute()}]")
-    return 0
 
 
 def _has_pytest() -> bool:

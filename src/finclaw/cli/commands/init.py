@@ -52,7 +52,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_market_options(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     state = state_directory(args.state, os.environ)
     file = args.config or state / FILE_NAME
     is_asked = args.market is None and sys.stdin.isatty() and sys.stdout.isatty() and not file.exists()
@@ -69,7 +69,6 @@ def run(args: Namespace) -> int:
         print(f"prices:    live; {_SOURCES.format(typed=typed, extra=extra)}")
     print(f'start it:  {typed} serve{extra}\nthen ask:  {typed} ask "What is AAPL trading at?"{extra}')
     print(f"a model:   set agent.model in {file}, and its key; `{typed} models{extra}` lists them with prices")
-    return 0
 
 
 def _ask_market() -> str:
@@ -124,20 +123,26 @@ def example(market: str | None = None) -> str:
     """The settings file: every setting with its words, commented out at its default but for the chosen market."""
     settings = {each.path: each for each in describe(Settings) if each.key != "state"}
     text = _HEAD + "".join(_section(Settings, (), settings))
-    return text if market is None else re.sub(r"^#market: .*$", f"market: {market}", text, count=1, flags=re.MULTILINE)
+    if market is not None:
+        text = re.sub(r"^#market: .*$", f"market: {market}", text, count=1, flags=re.MULTILINE)
+    return text
 
 
 def _section(schema: type, above: tuple[str, ...], settings: dict[tuple[str, ...], Described]) -> Iterator[str]:
     indent = "  " * len(above)
     kinds: dict[str, Any] = get_type_hints(schema)
     for field in fields(schema):
-        path, kind = (*above, field.name), kinds[field.name]
+        path = (*above, field.name)
+        kind = kinds[field.name]
         if is_dataclass(kind):
             yield f"\n{indent}# {(kind.__doc__ or '').strip()}\n{indent}{field.name}:\n"
             yield from _section(kind, path, settings)  # pyright: ignore[reportArgumentType]
         elif path in settings:
             setting = settings[path]
-            words = f"{setting.doc.removesuffix('.')} ({setting.takes})." if setting.doc else setting.takes
-            yield "" if above else "\n"
+            words = setting.takes
+            if setting.doc:
+                words = f"{setting.doc.removesuffix('.')} ({words})."
+            if not above:
+                yield "\n"
             yield from (f"{indent}# {line}\n" for line in wrap(words, 100, break_long_words=False))
             yield f"{indent}#{field.name}: {msgspec.json.encode(setting.default).decode()}\n"

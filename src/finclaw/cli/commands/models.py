@@ -9,9 +9,10 @@ import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_to_look
 from finclaw.cli.formatting import UNKNOWN, fit_table, print_result, short
+from finclaw.config.routes import open_catalog
 from finclaw.kernel.chunk import Features, Price, ThinkingOff
 from finclaw.kernel.envelope import THOUGHTS
-from finclaw.providers.catalog import Catalog, CatalogEntry
+from finclaw.providers.catalog import CatalogEntry
 
 _HEAD = ("", "MODEL", "ALIASES", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "FROM")
 _FIGURES = (3, 4, 5, 6, 7)
@@ -46,27 +47,28 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_to_look(args)
-    catalog = Catalog(settings.models, settings.aliases, settings.providers)
+    catalog = open_catalog(settings)
     chosen = catalog.full_name(settings.agent.model)
     if args.what == "show":
         known = catalog.describe(args.name or chosen)
-        title = f"{known.model.id}{', the chosen one' if known.model.id == chosen else ''}"
+        title = known.model.id
+        if title == chosen:
+            title += ", the chosen one"
         print_result(args, _view(known, chosen), [title, *(f"  {name:<9} {fact}" for name, fact in facts_of(known))])
-        return 0
+        return
     every = tuple(catalog.all())
     lines = fit_table([_HEAD, *(_row(known, chosen) for known in every)], right=_FIGURES)
     if not any(known.model.id == chosen for known in every):
         lines.append(f"agent.model is {short(chosen, 200)}, which is not in this list")
     print_result(args, {"chosen": chosen, "models": [_view(known, chosen) for known in every]}, lines)
-    return 0
 
 
 def _view(known: CatalogEntry, chosen: str) -> dict[str, Any]:
     model = known.model
-    rest = {"aliases": known.aliases, "from": known.origin, "note": known.note, "chosen": model.id == chosen}
-    return {"model": model.id, **msgspec.to_builtins(model), **rest}
+    view = {"model": model.id, **msgspec.to_builtins(model), "aliases": known.aliases}
+    return view | {"from": known.origin, "note": known.note, "chosen": model.id == chosen}
 
 
 _OWN: Final = ", with your settings"
@@ -88,9 +90,6 @@ def _row(known: CatalogEntry, chosen: str) -> tuple[str, ...]:
         _abilities(known),
         origin,
     )
-
-
-# ── one model ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def facts_of(known: CatalogEntry) -> Iterator[tuple[str, str]]:
@@ -117,7 +116,9 @@ def _abilities(known: CatalogEntry) -> str:
 
 
 def dollars(price: Decimal | None) -> str:
-    return UNKNOWN if price is None else f"{price.normalize():f}"
+    if price is None:
+        return UNKNOWN
+    return f"{price.normalize():f}"
 
 
 def _price(price: Price | None) -> str:

@@ -26,7 +26,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def _parse_age(text: str) -> int:
     """In days."""
-    number, unit = text[:-1], text[-1:]
+    number = text[:-1]
+    unit = text[-1:]
     if not (number.isascii() and number.isdigit() and len(number) <= 5 and int(number) and unit in _DAYS):
         raise ArgumentTypeError(
             f"{text!r} is not an age; give a number of days, weeks or years, such as 90d, 12w or 1y"

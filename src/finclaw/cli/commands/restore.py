@@ -7,51 +7,36 @@ system can do that: after a crash the directory is the old state or the new one.
 import ctypes
 import errno
 import os
-import re
-import shlex
 import shutil
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import apsw
-
-from finclaw.builtins.mcp import pins
-from finclaw.builtins.memory import notes
-from finclaw.cli.archive import BadArchive, Manifest, open_archive, sync_directory
+from finclaw.cli.archive import (
+    BadArchive,
+    Manifest,
+    check_databases,
+    open_archive,
+    open_unchanged,
+    sync_directory,
+)
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.commands.forget import ask_to_go_on, needs_confirmation
 from finclaw.cli.formatting import print_result
 from finclaw.config.load import state_directory
 from finclaw.errors import ConfigError, StateBusy
-from finclaw.finance import live_market, watchlist
-from finclaw.finance.instruments import choices
 from finclaw.private_files import make_private_directory, write_private_file
 from finclaw.storage.blobs.directory import BLOBS
 from finclaw.storage.locks import StateLock
-from finclaw.storage.sqlite.database import DATABASE, check
-from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.storage.sqlite.database import DATABASE
 from finclaw.web.token import FILE_NAME as TOKEN
 from finclaw.web.token import read_token
 
 _EXCHANGE: Final = 2
 _HERE: Final = -100
 _LOCK: Final = "lock"
-EXTENSIONS: Final = {
-    "finance": live_market.MIGRATIONS,
-    "instruments": choices.MIGRATIONS,
-    "mcp": pins.MIGRATIONS,
-    "memory": notes.MIGRATIONS,
-    "watching": watchlist.MIGRATIONS,
-}
-"""The databases of our extensions."""
-_OBJECTS: Final = (
-    "SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master "
-    "WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))"
-)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -61,7 +46,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     state = state_directory(args.state, os.environ)
     _ask_for_confirmation(args, state)
     try:
@@ -86,7 +71,6 @@ def run(args: Namespace) -> int:
     except StateBusy as error:
         raise StateBusy(f"{error}; a restore needs the state for itself") from error
     _report(args, state, old, manifest, token)
-    return 0
 
 
 def _ask_for_confirmation(args: Namespace, state: Path) -> None:
@@ -97,61 +81,9 @@ def _ask_for_confirmation(args: Namespace, state: Path) -> None:
             raise ConfigError("nothing was changed")
 
 
-def check_databases(fresh: Path, manifest: Manifest) -> None:
-    """The databases themselves, and not what the manifest says about them."""
-    for path in (fresh / DATABASE, *sorted((fresh / "extensions").glob("*.db"))):
-        try:
-            with closing(_open_unchanged(path)) as db:
-                migrations = MIGRATIONS if path == fresh / DATABASE else EXTENSIONS.get(path.stem)
-                _check_schema(db, str(path.relative_to(fresh)), migrations, manifest)
-                check(db, path)
-        except apsw.Error as error:
-            raise BadArchive(f"{path.name} in it is damaged ({error}); nothing was changed") from error
-
-
-def _check_schema(db: apsw.Connection, name: str, migrations: Sequence[str] | None, manifest: Manifest) -> None:
-    """Compare what is in the database with what its migrations make: a trigger could grant every approval, and a view
-    could hide one. An extension that is not ours may have both, since they reach nothing outside of its own file."""
-    version = int(db.pragma("user_version"))
-    if migrations is not None and version > len(migrations):
-        raise ConfigError(
-            f"the backup is of a newer FinClaw (version {manifest.finclaw}, schema {version} of {name}, this one knows "
-            f"{len(migrations)}); install that version. Nothing was changed"
-        )
-    if version < 0 or (version == 0 and name == DATABASE):
-        raise BadArchive(f"{name} in it has schema {version}, which no FinClaw writes; nothing was changed")
-    if migrations is None:
-        return
-    with closing(apsw.Connection(":memory:")) as made:
-        for migration in migrations[:version]:
-            made.execute(migration)
-        known = _schema_objects(made)
-    differing = _schema_objects(db) ^ known
-    if not differing:
-        return
-    kind, odd, _, sql = min(differing, key=lambda each: (not each[3], each))  # first those that can be dropped
-    advice = "somebody may have changed it; make another backup"
-    if sql and odd not in {each[1] for each in known}:
-        drop = shlex.quote(f'DROP {kind.upper()} "{odd}"')
-        advice = f"if you added it, run in the state directory: sqlite3 {name} {drop}; if not, {advice}"
-    says = f"`finclaw restore` refuses {name}: the {kind} {odd!r} in it is not as this FinClaw makes it"
-    raise BadArchive(f"{says}; {advice}")
-
-
-def _schema_objects(db: apsw.Connection) -> set[tuple[str, ...]]:
-    """Kind, name, table and SQL, without comments, of all but the tables of ANALYZE."""
-    rows = db.execute(_OBJECTS)
-    return {(*map(str, about), " ".join(re.sub("--[^\n]*", " ", str(sql)).split())) for *about, sql in rows}
-
-
-def _open_unchanged(path: Path) -> apsw.Connection:
-    """A connection that leaves no file beside the database."""
-    return apsw.Connection(f"{path.as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-
-
 def _check_blobs(fresh: Path, manifest: Manifest) -> None:
     """Every file that the database refers to, under its own digest."""
-    with closing(_open_unchanged(fresh / DATABASE)) as db:
+    with closing(open_unchanged(fresh / DATABASE)) as db:
         if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'blob'").fetchone() is None:
             return
         names = {str(name) for (name,) in db.execute("SELECT sha256 FROM blob")}

@@ -10,9 +10,9 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
+from finclaw.agent.settings import as_ref
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.arguments import add_market_options, add_state_options, settings_from
 from finclaw.cli.client import announce_gateway, find_gateway, read_address
@@ -49,15 +49,21 @@ def _parse_port(text: str) -> int:
     return int(text)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_from(args, {"market": args.market, "web.port": args.port})
     _start_logging(settings)
     _raise_open_files_limit()
     # What may well be refused comes first, while nothing has been touched.
     read_token(settings.state)
-    with _take_port(settings) as sock:
-        _run_loop(_serve(settings, sock))
-    return 0
+    try:
+        sock = listen(settings.web)
+    except OSError as error:
+        raise _no_port(settings, error) from error
+    factory = None
+    if importlib.util.find_spec("uvloop"):
+        factory = importlib.import_module("uvloop").new_event_loop
+    with sock, asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(_serve(settings, sock))
 
 
 async def _serve(settings: Settings, sock: socket.socket) -> None:
@@ -86,13 +92,6 @@ def _stop_signal() -> asyncio.Event:
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, request_stop)
     return stop
-
-
-def _take_port(settings: Settings) -> socket.socket:
-    try:
-        return listen(settings.web)
-    except OSError as error:
-        raise _no_port(settings, error) from error
 
 
 def _no_port(settings: Settings, error: OSError) -> FinclawError:
@@ -127,18 +126,12 @@ def _is_finclaw(host: str, port: int) -> bool:
         connection.close()
 
 
-def _run_loop(main: Coroutine[Any, Any, None]) -> None:
-    factory = None
-    if importlib.util.find_spec("uvloop"):
-        factory = importlib.import_module("uvloop").new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main)
-
-
 def _raise_open_files_limit() -> None:
     """The usual limit of 256 or 1,024 is for programs that serve nobody; we may ask for more ourselves."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    wanted = OPEN_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):  # then the limit on connections is a lower one
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -157,26 +150,26 @@ _DEFAULTS: Final = {"memory": "memory (notes people ask it to keep)", "web": "we
 def _list_extensions(settings: Settings) -> str:
     """The extensions in use, by name: those that are on by default say what they do."""
     default = [_DEFAULTS[name] for name in settings.agent.default_extensions]
-    listed = [each if isinstance(each, str) else each.use for each in settings.agent.extensions]
+    listed = [as_ref(each).use for each in settings.agent.extensions]
     names = [each for each in default if each.partition(" ")[0] not in listed] + listed
-    return ", ".join(names) if names else "no extensions"
+    return ", ".join(names) or "no extensions"
 
 
 def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
-    lines = [f"FinClaw listens on {url}", f"  state   {settings.state}"]
-    if settings.market == "demo":
-        lines.append("  market  DEMO: the prices are made up and follow no real market")
-    else:
-        lines.append(f"  market  live: {describe_sources(settings.market_data.used())}")
+    market = "DEMO: the prices are made up and follow no real market"
+    if settings.market == "live":
+        market = f"live: {describe_sources(settings.market_data.used())}"
+    lines = [f"FinClaw listens on {url}", f"  state   {settings.state}", f"  market  {market}"]
     lines.append(f"  model   {short(chosen_model(settings), 100)}")
     lines.append(f"  budget  {say_budget(settings)}")
     lines += (f"  warning {redact_for_display(each)}" for each in warnings_of_models(settings))
     lines.append(f"  with    {_list_extensions(settings)}")
+    kept = f"kept in {settings.state / 'token'}"
     if new_token is not None:
         lines.append(f"  token   {new_token.reveal()}")
-        lines.append(f"          shown this once; it is kept in {settings.state / 'token'}")
+        lines.append(f"          shown this once; it is {kept}")
     else:
-        lines.append(f"  token   kept in {settings.state / 'token'}")
+        lines.append(f"  token   {kept}")
     lines.append(f'  ask     {command_name()} ask "What is AAPL trading at?"')
     lines.append("  stop    Ctrl-C")
     print("\n".join(lines), flush=True)

@@ -56,10 +56,9 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     status = find_status(settings_to_look(args))
     print_result(args, status, _lines(status))
-    return 0
 
 
 def find_status(settings: Settings) -> Status:

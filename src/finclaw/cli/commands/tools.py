@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from finclaw.agent.settings import ExtensionRef
+from finclaw.agent.settings import as_ref
 from finclaw.cli.arguments import add_caller_options, add_state_options, settings_from
 from finclaw.cli.formatting import fit_line, fit_table, plural, print_result, terminal_columns, yes_or_no
 from finclaw.composition.extensions import load_registrar
@@ -26,17 +26,16 @@ def arguments(parser: ArgumentParser) -> None:
     add_caller_options(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     settings = settings_from(args)
     policy, tools = load_policy(settings)
     # Without a search for tools the model is shown all of them always.
-    refs = (ExtensionRef(each) if isinstance(each, str) else each for each in settings.agent.extensions)
-    is_searched = any(ref.use in ("tool-search", "finclaw.builtins.tool_search") for ref in refs)
+    used = {ref.use for ref in map(as_ref, settings.agent.extensions)}
+    is_searched = not used.isdisjoint(("tool-search", "finclaw.builtins.tool_search"))
     rows = [_view(policy, tool, policy.judge(build_context(args, settings, tool))) for tool in tools.values()]
     if not is_searched:
         rows = [row | {"shown": ALWAYS} for row in rows]
     print_result(args, {"tools": rows}, _lines(rows))
-    return 0
 
 
 def load_policy(settings: Settings) -> tuple[Policy, Mapping[str, ToolFacts]]:

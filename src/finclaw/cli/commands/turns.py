@@ -18,14 +18,13 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
+def run(args: Namespace) -> None:
     with attach(settings_to_look(args)) as client:
         turns = client.call("GET", f"/api/v1/turns?limit={args.limit}", TurnsView)
     lines = ['there is no turn yet; try: finclaw ask "What is AAPL trading at?"']
     if turns.items:
         lines = fit_table([_HEAD, *map(_row, turns.items)], right=_FIGURES)
     print_result(args, turns, lines)
-    return 0
 
 
 def _row(turn: TurnRecord) -> tuple[str, ...]:
