@@ -279,8 +279,6 @@ class App:
         self._parts.pools.close()
         await self._core.sender.stop(SEND_GRACE)
 
-    # ── stored sessions, turns and costs ────────────────────────────────────────────────────────────────────────────
-
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
         """Return what was sent without a question to the session of this message, after this place."""
         return await self.store.unasked(session_key(self.settings.agent.name, whose), after)

@@ -87,9 +87,6 @@ def is_allowed(name: str) -> bool:
     return top in ("sessions", "skills") and 1 <= len(parts) <= _DEEPEST and inside
 
 
-# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def write_archive(source: Path, manifest: Manifest, target: Path, *, force: bool) -> None:
     """Beside the target first, synced and read back; then under its name. Raises ConfigError or BadArchive."""
     if target.is_dir():
@@ -136,9 +133,6 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Archive:

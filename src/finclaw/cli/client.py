@@ -102,9 +102,6 @@ def retry_while_busy(reach: Callable[[], T], patience: float) -> T:
         time.sleep(_PAUSE)
 
 
-# ── the client ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class NotThere(ChannelError, SessionError):
     """There is no such thing in the state."""
 

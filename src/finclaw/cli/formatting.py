@@ -59,9 +59,6 @@ def one_line(text: str, limit: int = 40) -> str:
     return flat
 
 
-# ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def width(char: str) -> int:
     if char.isascii():
         return 1

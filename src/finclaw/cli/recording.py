@@ -80,8 +80,6 @@ class Recording:
         self._said: Message | None = None
         self.given: dict[str, dict[str, Any]] = {}
 
-    # ── the model ───────────────────────────────────────────────────────────────────────────────────────────
-
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         self._said = answer = next(self._answers, None)
         if answer is None:
@@ -101,8 +99,6 @@ class Recording:
         if ran_out_of_time(self._outcome):
             await asyncio.Event().wait()  # until it does again
         raise _failure(self._outcome) or ProviderError("the record has no further answer of the model")
-
-    # ── the window ──────────────────────────────────────────────────────────────────────────────────────────
 
     def guard(self) -> ContextGuard:
         return _AsRecorded()
@@ -129,8 +125,6 @@ class Recording:
             if message.source.kind == "assistant":
                 ctx.emit_message_event(Patch(message.id, names))
                 return
-
-    # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
 
     def register(self, api: ExtensionApi) -> None:
         api.pipeline.register("turn", self.repeat_events)
@@ -233,9 +227,6 @@ def _failure(outcome: Outcome | None) -> ProviderError | None:
     failure = kind(text)
     failure.beside = beside
     return failure
-
-
-# ── an answer, piece by piece ───────────────────────────────────────────────────────────────────────────────
 
 
 def answer_chunks(answer: Message) -> Iterator[Chunk]:

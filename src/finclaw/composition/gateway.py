@@ -140,9 +140,6 @@ def _with_a_turn_for_each_message(settings: Settings) -> Settings:
     return replace(settings, sessions=replace(sessions, queue=queue), channels=channels)
 
 
-# ── the core ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 async def _make_core(
     settings: Settings,
     clock: Clock,
@@ -191,9 +188,6 @@ async def _make_core(
 def _report_store_health(emit: Emit, agent: str, failure: SessionError | None) -> None:
     why = "" if failure is None else getattr(failure, "why", "failed")
     emit(StoreHealthChanged(why=why, agent=agent))
-
-
-# ── services for extensions ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class GatewayHandle:

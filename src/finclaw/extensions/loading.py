@@ -85,9 +85,6 @@ def _find(ref: ExtensionRef) -> LocatedExtension:
     return make_found(ref, module.rpartition(".")[2], _attribute(ref.use, loaded, attribute))
 
 
-# ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _entry_points() -> "dict[str, EntryPoint]":
     from importlib.metadata import entry_points  # noqa: PLC0415  start-up: 50 ms of `cold_cpu`
 
@@ -141,9 +138,6 @@ def _explain_unknown(use: str, offered: Iterable[str]) -> str:
     return f"agent.extensions: there is no extension {use!r}{did_you_mean(use, names)}; {there}; {how}"
 
 
-# ── by path ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _from_path(ref: ExtensionRef, path: Path) -> LocatedExtension:
     file = path
     locations = None
@@ -192,9 +186,6 @@ def _no_file(use: str, path: Path) -> str:
     if there and not hint:
         hint = f"; beside it are {', '.join(there[:8])}"
     return f"agent.extensions: there is no file {use}{hint}; a path counts from the settings file's directory"
-
-
-# ── what was found ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> LocatedExtension:

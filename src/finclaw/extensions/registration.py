@@ -102,9 +102,6 @@ class Registered(Struct):
             raise ExtensionError(f"extension {self.name!r} registers too late; do this inside register(api)")
 
 
-# ── services of the gateway for extensions ────────────────────────────────────────────────────────────────
-
-
 async def raise_no_gateway(*_: object) -> Any:
     raise ExtensionError("no gateway runs in this process; state and messages are for what a gateway calls")
 

@@ -66,7 +66,7 @@ def _all(parser: Parser) -> Iterator[Action]:
 
 def _turn_words(command: Parser) -> tuple[str, ...]:
     """What is offered where a command takes a turn: ids change, this word always means one."""
-    return ("last",) if "TURN" in command.takes else ()
+    return tuple("last" for name in command.takes if name == "TURN")
 
 
 def _second_words(name: str) -> tuple[str, ...]:
@@ -74,9 +74,6 @@ def _second_words(name: str) -> tuple[str, ...]:
     if name != "models":
         return ()
     return tuple(word for line in load_listed() for word in (*line.aliases, line.id))
-
-
-# ── bash ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _bash(parser: Parser) -> Iterator[str]:
@@ -99,7 +96,11 @@ def _bash(parser: Parser) -> Iterator[str]:
     yield '  case "$command $action" in'
     yield f"    ' ') words='{' '.join(parser.commands)} {_names(parser)}';;"
     for name, command in _tree(parser):
-        typed = f"'{name} '" if command.commands else f"'{name}'" if " " in name else f"'{name} '*"
+        typed = f"'{name} '*"
+        if command.commands:
+            typed = f"'{name} '"
+        elif " " in name:
+            typed = f"'{name}'"
         files = "files=yes " if "FILE" in command.takes else ""
         if command.words and not command.commands:  # such as `models show`: the choice is made
             yield f"    '{name} '?*) words='{' '.join((*_second_words(name), _names(command)))}';;"
@@ -110,9 +111,6 @@ def _bash(parser: Parser) -> Iterator[str]:
     yield '  COMPREPLY=($(compgen -W "$words" -- "$word"))'
     yield "}"
     yield "complete -o filenames -F _finclaw finclaw"
-
-
-# ── zsh ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _zsh(parser: Parser) -> Iterator[str]:
@@ -145,8 +143,10 @@ def _zsh_arguments(name: str, command: Parser) -> Iterator[str]:
             yield _quote(f"2:name:({' '.join(second)})")
     elif turn := _turn_words(command):
         yield _quote(f"1:turn:({' '.join(turn)})")
+    elif "FILE" in command.takes:
+        yield "'*:FILE:_files'"
     elif command.takes:
-        yield "'*:FILE:_files'" if "FILE" in command.takes else f"'*:{command.takes[0]}: '"
+        yield f"'*:{command.takes[0]}: '"
 
 
 def _zsh_option(option: Action) -> Iterator[str]:
@@ -157,9 +157,6 @@ def _zsh_option(option: Action) -> Iterator[str]:
         yield _quote(f"{name}[{about}]{after.get(values, f':value:({values})')}")
 
 
-# ── fish ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _fish(parser: Parser) -> Iterator[str]:
     first = "test (count (commandline -opc)) -eq 1"
     yield "complete -c finclaw -f"
@@ -168,7 +165,9 @@ def _fish(parser: Parser) -> Iterator[str]:
     yield from (_fish_option(first, option) for option in parser.options)
     for name, command in parser.commands.items():
         here = f'test (commandline -opc)[2] = "{name}" 2>/dev/null'
-        alone = f"{here}; and test (count (commandline -opc)) -eq 2" if command.commands else here
+        alone = here
+        if command.commands:
+            alone += "; and test (count (commandline -opc)) -eq 2"
         yield from _fish_command(alone, command)
         if second := _second_words(name):
             behind = f"{here}; and test (count (commandline -opc)) -eq 3"
@@ -180,7 +179,9 @@ def _fish(parser: Parser) -> Iterator[str]:
 def _fish_command(here: str, command: Parser) -> Iterator[str]:
     yield from (_fish_option(here, option) for option in command.options)
     if command.words:
-        first = here if "count" in here or command.commands else f"{here}; and test (count (commandline -opc)) -eq 2"
+        first = here
+        if "count" not in here and not command.commands:
+            first += "; and test (count (commandline -opc)) -eq 2"
         yield f"complete -c finclaw -n '{first}' -a '{' '.join(command.words)}'"
     if turn := _turn_words(command):
         yield f"complete -c finclaw -n '{here}' -a '{' '.join(turn)}'"
@@ -192,8 +193,8 @@ def _fish_option(when: str, option: Action) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.option_strings)
     values = _values(option)
     how = {"": "", "dir": " -xa '(__fish_complete_directories)'", "file": " -rF", "any": " -x"}
-    takes, about = how.get(values, f" -xa '{values}'"), _fish_quote(option.help or "")
-    return f"complete -c finclaw -n '{when}' {names}{takes} -d {about}"
+    takes = how.get(values, f" -xa '{values}'")
+    return f"complete -c finclaw -n '{when}' {names}{takes} -d {_fish_quote(option.help or '')}"
 
 
 def _about(command: Parser) -> str:

@@ -87,9 +87,6 @@ def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
         yield from (f"  {label:<10}{', '.join(things)}" for label, things in rows.items() if things)
 
 
-# ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _make_extension(args: Namespace) -> None:
     directory = args.dir or Path()
     if args.name is None:

@@ -137,9 +137,6 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Replayed(Struct, frozen=True, kw_only=True):
     """The result of a replay."""
 

@@ -54,9 +54,6 @@ def run(args: Namespace) -> None:
     print_result(args, trace, (fit_line(line, terminal_columns()) for line in tree_lines(trace)))
 
 
-# ── a trace as a value ──────────────────────────────────────────────────────────────────────────────────────────
-
-
 class TracedChange(Struct, frozen=True, kw_only=True):
     """A change of an approval. `at` is None where the record does not say when; `by` is a person or a turn."""
 
@@ -175,9 +172,6 @@ class Trace(Struct, frozen=True, kw_only=True):
     """What directives had set for the turn, in the message itself or for its session."""
 
 
-# ── from the record ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
     """`known` are approvals; those that are not this turn's are left out."""
     inbound = story.inbound
@@ -257,9 +251,6 @@ def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
     if result is None:
         return running
     return replace(running, status=result.status, ms=result.ms, facts=len(result.facts))
-
-
-# ── to the terminal ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tree_lines(trace: Trace) -> Iterator[str]:

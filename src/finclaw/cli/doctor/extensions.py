@@ -13,7 +13,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from finclaw.agent.settings import AgentSettings, ExtensionRef
+from finclaw.agent.settings import AgentSettings, as_ref
 from finclaw.agent.window.size import Capacity, Thresholds
 from finclaw.agent.window.tokens import Estimator
 from finclaw.cli.doctor import DoctorFinding, Level, bad, ok, warn
@@ -36,8 +36,7 @@ _LEVELS: dict[str, Level] = {"ok": "ok", "warning": "warn", "error": "bad"}
 
 def checks(settings: Settings) -> Iterator[DoctorFinding]:
     """Looking at the files comes first: what it finds may be the reason not to run them."""
-    for given in settings.agent.extensions:
-        ref = ExtensionRef(given) if isinstance(given, str) else given
+    for ref in map(as_ref, settings.agent.extensions):
         if ref.is_path:
             yield from _file(Path(ref.use).expanduser())
     try:
@@ -66,10 +65,11 @@ def _file(path: Path) -> Iterator[DoctorFinding]:
 
 
 def _summary(settings: Settings, registrar: Registrar) -> Iterator[DoctorFinding]:
-    listed = len(settings.agent.extensions)
-    names = ", ".join(each.name for each in registrar.loaded[-listed:]) if listed else "none listed"
-    names += f"; on by default: {', '.join(default)}" if (default := settings.agent.default_extensions) else ""
-    yield ok("extensions", f"{names}; {len(registrar.loaded) - listed} built in")
+    built_in = len(registrar.loaded) - len(settings.agent.extensions)
+    names = ", ".join(each.name for each in registrar.loaded[built_in:]) or "none listed"
+    if settings.agent.default_extensions:
+        names += f"; on by default: {', '.join(settings.agent.default_extensions)}"
+    yield ok("extensions", f"{names}; {built_in} built in")
 
 
 def _run_check(check: DoctorCheck) -> DoctorFinding:
@@ -97,9 +97,14 @@ def problems_when_loaded(settings: Settings, *, with_model: bool) -> Iterator[st
 
     `with_model`: the models are known, so that the prompt can be measured for them.
     """
-    missing = list(_problems_of_each(settings))
-    yield from missing
-    if missing:
+    is_missing = False
+    for each in settings.agent.extensions:
+        try:
+            find([each])
+        except FinclawError as error:
+            is_missing = True
+            yield str(error)
+    if is_missing:
         return
     try:
         registrar = load_registrar(settings)
@@ -110,14 +115,6 @@ def problems_when_loaded(settings: Settings, *, with_model: bool) -> Iterator[st
     yield from asyncio.run(problems_of_channels(settings, registrar))
     if with_model:
         yield from problems_of_prompt(settings, registrar)
-
-
-def _problems_of_each(settings: Settings) -> Iterator[str]:
-    for each in settings.agent.extensions:
-        try:
-            find([each])
-        except FinclawError as error:
-            yield str(error)
 
 
 def problems_of_prompt(settings: Settings, registrar: Registrar) -> Iterator[str]:
@@ -159,10 +156,11 @@ class _Head:
         enough = replace(model, window=_STEP)
         while not self.fits(enough):
             enough = replace(enough, window=enough.window + _STEP)
-        full = model.id
-        ollama = f" (OLLAMA_CONTEXT_LENGTH={enough.window} ollama serve)" if model.provider == "ollama" else ""
+        window = f"{enough.window:,}"
+        if model.provider == "ollama":
+            window += f" (OLLAMA_CONTEXT_LENGTH={enough.window} ollama serve)"
         return (
-            f"the window of {full} is {model.window:,} tokens, and the prompt and the tools alone need about "
-            f"{self.tokens(model):,}; every message would fail. Have its server give it {enough.window:,}{ollama} "
-            f"and declare that (`models: {{{full}: {{window: {enough.window}}}}}`), or choose another model"
+            f"the window of {model.id} is {model.window:,} tokens, and the prompt and the tools alone need about "
+            f"{self.tokens(model):,}; every message would fail. Have its server give it {window} "
+            f"and declare that (`models: {{{model.id}: {{window: {enough.window}}}}}`), or choose another model"
         )

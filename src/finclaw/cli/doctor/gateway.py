@@ -60,8 +60,10 @@ def _no_port(web: WebServerSettings, error: OSError) -> DoctorFinding:
 
 def _gateway(state: Path, client: GatewayClient | None) -> DoctorFinding:
     if client is None:
-        left = "; the last one did not end by itself" if read_address(state) else ""
-        return ok("gateway", f"none runs on this state{left}; start it with: finclaw serve")
+        says = "none runs on this state"
+        if read_address(state):
+            says += "; the last one did not end by itself"
+        return ok("gateway", f"{says}; start it with: finclaw serve")
     try:
         status = client.status()
     except FinclawError as error:

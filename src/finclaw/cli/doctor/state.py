@@ -7,7 +7,7 @@ import pwd
 import stat
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,7 +24,8 @@ from finclaw.web.token import read_token
 # ── the disk: space, kind, and how many commits a second it makes durable ───────────────────────────────────────
 
 MEGABYTE = 1_048_576
-LITTLE, TOO_LITTLE = 1_024 * MEGABYTE, 64 * MEGABYTE
+LITTLE = 1_024 * MEGABYTE
+TOO_LITTLE = 64 * MEGABYTE
 SLOW = 50.0
 """Commits a second: a lone turn makes four."""
 _NETWORK = ("nfs", "cifs", "smb", "9p", "ceph", "gluster", "lustre", "afs", "fuse.sshfs", "fuse.rclone", "beegfs")
@@ -65,7 +66,9 @@ def judge_kind(place: Path, kind: str) -> DoctorFinding:
         return warn(
             "disk kind", f"{place} is in memory ({kind})", "a power cut takes it all: choose a disk with --state DIR"
         )
-    return ok("disk kind", f"{kind or 'unknown'}, on this machine" if kind else "this system does not tell")
+    if not kind:
+        return ok("disk kind", "this system does not tell")
+    return ok("disk kind", f"{kind}, on this machine")
 
 
 def _file_system(place: Path) -> str:
@@ -74,23 +77,22 @@ def _file_system(place: Path) -> str:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    best, kind = "", ""
+    kinds: dict[str, str] = {}  # a later mount hides an earlier one
     real = f"{place.resolve()}/"
     for line in lines:
         before, _, after = line.partition(" - ")
         mount = before.split()[4].replace("\\040", " ").rstrip("/")
-        if real.startswith(f"{mount}/") and len(mount) >= len(best):  # the later hides the earlier
-            best, kind = mount, after.split()[0]
-    return kind
+        if real.startswith(f"{mount}/"):
+            kinds[mount] = after.split()[0]
+    return kinds[max(kinds, key=len)] if kinds else ""
 
 
 def _measure_speed(place: Path) -> DoctorFinding:
     try:
         rate = _commits_per_second(place)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        advice = "free some space, or use --state DIR" if full else "make it writable for you, or use --state DIR"
-        return bad("disk speed", f"cannot write in {place}: {error.strerror}", advice)
+        mend = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable for you"
+        return bad("disk speed", f"cannot write in {place}: {error.strerror}", f"{mend}, or use --state DIR")
     shown = f"{rate:,.0f} fsyncs/s"
     if rate < SLOW:
         return warn("disk speed", shown, "every message waits for four: a faster disk answers sooner")
@@ -100,16 +102,14 @@ def _measure_speed(place: Path) -> DoctorFinding:
 def _commits_per_second(place: Path) -> float:
     """Measured on a file without a name: nobody sees it, and nothing is left of it."""
     clock = SystemClock()
+    count = 0
     with tempfile.TemporaryFile(dir=place) as file:
-        began, count = clock.monotonic(), 0
+        began = clock.monotonic()
         while (spent := clock.monotonic() - began) < _MEASURE_S or not count:
             os.write(file.fileno(), b"\0" * 4_096)
             os.fsync(file.fileno())
             count += 1
     return count / spent
-
-
-# ── the directory ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def checks(state: Path) -> Iterator[DoctorFinding]:
@@ -122,15 +122,27 @@ def _directory(state: Path) -> DoctorFinding:
     try:
         found = state.stat()
     except FileNotFoundError:
-        return _check_missing(state)
+        place = nearest(state)
+        if not os.access(place, os.W_OK | os.X_OK):
+            return bad(
+                "state", f"{state} is not there and cannot be made in {place}", "choose another with --state DIR"
+            )
+        return ok("state", f"{state} is not there yet; `finclaw init` or `finclaw serve` makes it")
     except OSError as error:
         return bad("state", f"cannot look into {state}: {error.strerror}", "choose another with --state DIR")
-    return judge_directory(state, found.st_uid, stat.S_IMODE(found.st_mode), read_only=_is_read_only(state))
+    read_only = False
+    with suppress(OSError):
+        read_only = bool(os.statvfs(state).f_flag & os.ST_RDONLY)
+    return judge_directory(state, found.st_uid, stat.S_IMODE(found.st_mode), read_only=read_only)
 
 
 def judge_directory(state: Path, owner: int, mode: int, *, read_only: bool) -> DoctorFinding:
     if owner != os.geteuid():
-        return bad("state", f"{state} belongs to {_user(owner)}", "run as that user, or use --state DIR")
+        try:
+            user = pwd.getpwuid(owner).pw_name
+        except KeyError:
+            user = f"user {owner}"
+        return bad("state", f"{state} belongs to {user}", "run as that user, or use --state DIR")
     if read_only:
         says = f"{state} is on a file system that is read-only"
         return bad("state", says, "mount it for writing, or choose another place with --state DIR")
@@ -141,13 +153,6 @@ def judge_directory(state: Path, owner: int, mode: int, *, read_only: bool) -> D
     if mode & 0o077:
         return warn("state", f"other users can look into {state} ({mode:04o})", f"run: chmod 700 {state}")
     return ok("state", f"{state}, yours alone")
-
-
-def _is_read_only(state: Path) -> bool:
-    try:
-        return bool(os.statvfs(state).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
 
 
 def _open_files(state: Path) -> Iterator[DoctorFinding]:
@@ -162,20 +167,6 @@ def _open_files(state: Path) -> Iterator[DoctorFinding]:
     if readable:
         names = " ".join(map(str, readable))
         yield warn("state", f"other users can read what people wrote, in {readable[0]}", f"run: chmod 600 {names}")
-
-
-def _check_missing(state: Path) -> DoctorFinding:
-    place = nearest(state)
-    if not os.access(place, os.W_OK | os.X_OK):
-        return bad("state", f"{state} is not there and cannot be made in {place}", "choose another with --state DIR")
-    return ok("state", f"{state} is not there yet; `finclaw init` or `finclaw serve` makes it")
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
 
 
 def _token(state: Path) -> DoctorFinding:
@@ -246,13 +237,12 @@ def _read(path: Path, held: bool) -> DoctorFinding:
 def _open_read_only(path: Path, held: bool) -> Generator[apsw.Connection]:
     wal = journal_of(path)
     where = f"file:{quote(str(path))}?mode=ro"
-    if held:
-        vfs = None  # beside a writer, as any reader
-    elif wal.exists() and wal.stat().st_size:
+    vfs: str | None = None
+    if not held and wal.exists() and wal.stat().st_size:
         # After a crash the journal belongs to the content. Alone and without locks, SQLite reads it in memory.
         vfs = "unix-none"
-    else:
-        where, vfs = where + "&immutable=1", None
+    elif not held:
+        where += "&immutable=1"
     db = apsw.Connection(where, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs)
     try:
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -277,24 +267,23 @@ def _problem(db: apsw.Connection) -> str | None:
     return "" if told == "ok" else told
 
 
-def _in_wal_mode(path: Path) -> bool:
-    with path.open("rb") as file:  # as the file says it: the pragma of a read-only connection tells of itself
-        return file.read(20)[18:] in (b"\2\2", b"")
-
-
 def _judge(path: Path, version: int, problem: str | None) -> DoctorFinding:
     if problem:
         return bad("database", f"{path} is damaged ({problem})", "stop the gateway, and run: finclaw restore FILE")
     if version > len(MIGRATIONS):
         says = f"{path} was written by a newer FinClaw (schema {version}, this one knows {len(MIGRATIONS)})"
         return bad("database", says, "install that version")
-    if not _in_wal_mode(path):
+    with path.open("rb") as file:  # the pragma of a read-only connection tells of itself, not of the file
+        header = file.read(20)
+    if header[18:] not in (b"\2\2", b""):
         return warn("database", f"{path} is not in WAL mode", "the next start of FinClaw changes that")
     wal = journal_of(path)
     journal = wal.stat().st_size if wal.exists() else 0
     if journal > LONG_WAL:
         return warn("database", f"its journal has grown to {journal >> 20} MB", "restart the gateway to fold it in")
-    sound = "sound" if problem == "" else f"sound as far as {PATIENCE:.0f} s of reading went"
+    sound = "sound"
+    if problem is None:
+        sound += f" as far as {PATIENCE:.0f} s of reading went"
     return ok(
         "database", f"{sound}: schema {version}, {path.stat().st_size >> 10:,} kB and {journal >> 10:,} kB of journal"
     )
