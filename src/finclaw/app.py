@@ -157,7 +157,7 @@ class App:
             outcome = await ended[0]
         else:  # it was handled before, or is being handled
             record = await self.wait(accepted.id, float("inf"))
-            outcome = None if record is None else record.outcome
+            outcome = record and record.outcome
         if outcome is None:
             raise SessionError(f"the gateway stopped before message {accepted.id} ended; its next start takes it up")
         return outcome
@@ -198,11 +198,8 @@ class App:
         """Run one stage alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
         if name not in STAGES:
             raise ValueError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
-        accepted = await self._accept(inbound, self._expect)
+        accepted = await self._accept(inbound, lambda each: self._core.lanes.expect(each.session, each.ticket))
         return await self.pipeline.run_stage(name, accepted)
-
-    def _expect(self, accepted: Accepted) -> None:
-        self._core.lanes.expect(accepted.session, accepted.ticket)
 
     async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
         """The record, as soon as the message has ended or the seconds have passed. None: no such message."""
@@ -219,15 +216,13 @@ class App:
 
     def clear_queue(self, session: str) -> int:
         """Stop what waits in a session, and not what runs; each sender is told. Gives how many."""
-        return sum(
-            self.stop_message(message.inbound_id, "taken out of the line")
-            for message in self.queue(session)
-            if message.state == "waiting" or self._is_outside(message)
-        )
-
-    def _is_outside(self, message: QueuedMessage) -> bool:
-        """Return whether a message that counts as running waits to enter the pipeline."""
-        return message.state == "running" and self._core.runs.find(message.inbound_id) is None
+        stopped = 0
+        for message in self.queue(session):
+            # One that counts as running may wait to enter the pipeline.
+            is_outside = message.state == "running" and self._core.runs.find(message.inbound_id) is None
+            if message.state == "waiting" or is_outside:
+                stopped += self.stop_message(message.inbound_id, "taken out of the line")
+        return stopped
 
     def stop_message(self, inbound_id: str, reason: str = "stopped by the person") -> bool:
         """Stop a message that waits for its turn or is being answered. False: it is not, or its answer exists."""
@@ -236,7 +231,9 @@ class App:
     async def stop_session(self, request: StopRequest) -> StopReport:
         """Stop what a session does, and what waits in it; see `SessionStops.stop`. The caller has checked who may."""
         report = await self._core.stops.stop(request)
-        waiting = () if request.only else await self.approvals(session=request.session)
+        if request.only:
+            return report
+        waiting = await self.approvals(session=request.session)
         return replace(report, approvals=tuple(each.id for each in waiting))
 
     async def undo_turn(self, accepted: Accepted, *, is_owner: bool, again: bool) -> UndoneTurn:
@@ -302,5 +299,7 @@ class App:
 
     async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
         inbound_id = self.consents.run_of(approval_id)
-        record = None if inbound_id is None else await self.wait(inbound_id, seconds)
-        return None if record is None else record.outcome
+        if inbound_id is None:
+            return None
+        record = await self.wait(inbound_id, seconds)
+        return record and record.outcome

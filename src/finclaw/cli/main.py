@@ -44,8 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _discard_output()
     except OSError as error:
-        _discard_unwritten()
-        return _complain(_describe_os_error(error), FAILED)
+        # If it was the output that failed, what is left of it must not fail once more at the interpreter's end.
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
+        text = f"{error.strerror or error}; {_advice(error)}"
+        return _complain(f"{error.filename}: {text}" if error.filename else text, FAILED)
     return code
 
 
@@ -65,7 +70,8 @@ def _run(argv: Sequence[str]) -> int:
         return MISUSED
     if args.command in _HOLDS_KEYS:
         _close_to_other_processes()
-    _hint_at_unread_file(args)
+    if args.command in _USES_SETTINGS and (hint := unread_file_hint(args)):
+        _complain(hint, OK)
     run = cast("Callable[[Namespace], int | None]", import_command(args.command).run)
     return run(args) or OK
 
@@ -90,11 +96,6 @@ _USES_SETTINGS: Final = (
 )
 
 
-def _hint_at_unread_file(args: Namespace) -> None:
-    if args.command in _USES_SETTINGS and (hint := unread_file_hint(args)):
-        _complain(hint, OK)
-
-
 def _parser_for(words: Sequence[str]) -> Parser:
     """Of the command that is typed alone, so that no other command's module is imported."""
     if words and words[0] in COMMANDS:
@@ -113,14 +114,6 @@ def _flush() -> None:
     except OSError as error:
         _discard_output()
         raise FinclawError(f"cannot write to standard output: {error.strerror}; {_advice(error)}") from error
-
-
-def _discard_unwritten() -> None:
-    """If it was the output that failed, what is left of it must not fail once more at the interpreter's end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _discard_output()
 
 
 def _complain_of(error: FinclawError) -> int:
@@ -146,13 +139,6 @@ def _discard_output() -> int:
     # The interpreter flushes once more at its end; that must find an open file.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
-
-
-def _describe_os_error(error: OSError) -> str:
-    text = f"{error.strerror or error}; {_advice(error)}"
-    if error.filename:
-        text = f"{error.filename}: {text}"
-    return text
 
 
 def _advice(error: OSError) -> str:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from finclaw.channels.settings import GATEWAYS_OWN, ChannelSettings
 from finclaw.cli.arguments import add_json_option, settings_from, settings_to_look, start_actions
-from finclaw.cli.commands.status import find_status
 from finclaw.cli.formatting import UNKNOWN, fit_table, one_line, print_result
+from finclaw.cli.gateway_status import find_status
 from finclaw.clock import SystemClock
 from finclaw.composition.channels import channel_kinds, check_kind, hears_everybody, open_channel
 from finclaw.composition.extensions import load_registrar

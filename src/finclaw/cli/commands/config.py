@@ -54,9 +54,11 @@ def _check(args: Namespace) -> int:
 
 def _show(args: Namespace) -> None:
     gathered = gather_settings(args)
-    origin = HOME if os.environ.get(HOME) else DEFAULT
+    origin = DEFAULT
     if args.state is not None:
         origin = "the command line"
+    elif os.environ.get(HOME):
+        origin = HOME
     shown = tuple(effective(gathered.settings(), gathered.tree, {"state": origin}))
     print_result(args, {each.setting.key: _view(each) for each in shown}, _lines(shown))
 
@@ -67,7 +69,7 @@ def _view(each: Effective) -> dict[str, object]:
         value = msgspec.json.decode(redact_for_display(_encode(each.value)))
     except msgspec.DecodeError:  # a number was hidden, and words do not stand where it stood
         value = "[hidden]"
-    default = str(setting.default) if isinstance(setting.default, Path) else setting.default
+    default = msgspec.to_builtins(setting.default, enc_hook=str)
     return {"value": value, "origin": each.origin, "default": default, "takes": setting.takes, "doc": setting.doc}
 
 
@@ -78,10 +80,12 @@ def _encode(value: object) -> str:
 def _lines(shown: Sequence[Effective]) -> Iterator[str]:
     values = [f"{each.setting.key} = {_format_value(each.value)}" for each in shown]
     width = min(max(map(len, values)), 44)
-    is_dimmed = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    doc = "    {}"
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        doc = "\x1b[2m    {}\x1b[0m"
     for each, value in zip(shown, values, strict=True):
         yield f"{value:<{width}}  {each.origin}"
-        yield f"\x1b[2m    {each.setting.doc}\x1b[0m" if is_dimmed else f"    {each.setting.doc}"
+        yield doc.format(each.setting.doc)
 
 
 def _format_value(value: object) -> str:

@@ -84,7 +84,9 @@ def _today(view: CostsView) -> Iterator[str]:
 def _row(cost: Cost) -> tuple[str, ...]:
     use = cost.usage
     numbers = (cost.calls, use.input, use.output, use.cache_read, use.cache_write)
-    saved = f"-{money(-cost.saved)}" if cost.saved < 0 else money(cost.saved)
+    saved = money(abs(cost.saved))
+    if cost.saved < 0:
+        saved = f"-{saved}"
     return (short(cost.name, 60), *(f"{each:,}" for each in numbers), f"{use.hit_rate:.0%}", money(cost.cost), saved)
 
 

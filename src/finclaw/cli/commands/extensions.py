@@ -7,6 +7,7 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -77,7 +78,9 @@ def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
     for each in found:
         origin = "built in" if each["built_in"] else each["origin"]
         title = f"{each['name']}  ({origin})"
-        yield f"{title}: {each['why']}" if each["why"] else title
+        if each["why"]:
+            title += f": {each['why']}"
+        yield title
         layers = [f"{layer['ring']} {layer['name']} (priority {layer['priority']})" for layer in each["layers"]]
         rows = {"layers": layers, **{label: each[key] for key, label in _LABELS.items()}}
         if each["checks"]:
@@ -100,26 +103,17 @@ def _make_extension(args: Namespace) -> None:
         write_file(directory / name, text.encode(), force=False)
     extension, test = (directory / name for name in made)
     print(f"made  {extension}  a tool, a layer and some state\nmade  {test}  whole messages through it")
-    python = shlex.quote(_shorten_path(Path(sys.executable)))
+    interpreter = Path(sys.executable)
+    if interpreter.is_relative_to(Path.cwd()):
+        interpreter = interpreter.relative_to(Path.cwd())
+    python = shlex.quote(str(interpreter))
     print(f"try it:      {python} -m pytest {shlex.quote(str(test))}")
-    if not _has_pytest():
+    has_pytest = False
+    with suppress(ValueError):  # somebody has put it out of reach
+        has_pytest = importlib.util.find_spec("pytest") is not None
+    if not has_pytest:
         print(f"             needs pytest: scripts/venv test in a clone, else {python} -m pip install pytest")
     print(f"switch on:   in finclaw.yaml, under agent:  extensions: [{extension.absolute()}]")
-
-
-def _has_pytest() -> bool:
-    try:
-        return importlib.util.find_spec("pytest") is not None
-    except ValueError:  # somebody has put it out of reach
-        return False
-
-
-def _shorten_path(path: Path) -> str:
-    """As short as it can be typed here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
 
 
 def render(name: str) -> dict[str, str]:

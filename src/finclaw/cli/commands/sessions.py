@@ -38,7 +38,7 @@ from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
 from finclaw.kernel.message import Block, Image, Message, Text, Thinking, ToolCall, ToolResult, as_seen
-from finclaw.kernel.record import Erased, IntegrityFinding, SessionPage, SessionRecord
+from finclaw.kernel.record import Erased, SessionPage, SessionRecord
 from finclaw.redaction import hide_known_secrets
 from finclaw.redaction.redact import redact_for_display
 from finclaw.sessions.session_key import place_of, session_key
@@ -162,7 +162,11 @@ def _export(client: StateClient, settings: Settings, args: Namespace) -> None:
 
 
 def _import(settings: Settings, args: Namespace) -> None:
-    content = _read(args.file)
+    try:
+        content = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    except OSError as error:
+        advice = "give a file that `sessions export` wrote"
+        raise ConfigError(f"cannot read {args.file}: {error.strerror}; {advice}") from error
     try:
         session, messages = read_conversation(content)
     except SessionError as error:
@@ -174,15 +178,6 @@ def _import(settings: Settings, args: Namespace) -> None:
     with attach(settings, make=True) as client:
         client.call("POST", f"{session_path(session)}/import", SessionView, content, timeout=LONG)
     _report_session(args, session, len(messages), "imported")
-
-
-def _read(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read {name}: {error.strerror}; give a file that `sessions export` wrote") from error
 
 
 def _fork(client: StateClient, settings: Settings, args: Namespace) -> None:
@@ -232,7 +227,7 @@ def _repair(client: StateClient, settings: Settings, args: Namespace) -> None:
     body = RepairBody(args.dry_run)
     reports = [client.call("POST", f"{session_path(key)}/repair", RepairView, body) for key in keys]
     broken = [report for report in reports if report.findings]
-    lines = [line for report in broken for line in findings(report.session, report.findings)]
+    lines = [line for report in broken for line in _describe_findings(report)]
     result = "all whole"
     if broken:
         result = f"{len(broken)} {'would be repaired' if args.dry_run else 'repaired'}"
@@ -367,9 +362,9 @@ def _short(text: str) -> str:
     return f"{shown[:_LONGEST]} … ({len(shown) - _LONGEST} characters more)"
 
 
-def findings(key: str, found: Sequence[IntegrityFinding]) -> Iterator[str]:
-    yield one_line(key, 4_000)
-    for each in found:
+def _describe_findings(report: RepairView) -> Iterator[str]:
+    yield one_line(report.session, 4_000)
+    for each in report.findings:
         line = f"  {each.kind}: {one_line(each.text, 500)}"
         if each.message_id:
             line += f" ({one_line(each.message_id, 100)})"
