@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from finclaw.config.routes import ModelRoutes, chosen_model
 from finclaw.config.schema import Settings
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.diagnostics.event_stream import EventStream
-from finclaw.errors import SessionError, SessionFull
+from finclaw.errors import SessionError
 from finclaw.extensions.recurring import RecurringTasks
 from finclaw.extensions.registrar import Registrar
 from finclaw.gateway import QueuedMessage, StopReport, StopRequest, UndoneTurn, UnreachableChat
@@ -35,22 +35,21 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome, StageEntry
 from finclaw.kernel.store_port import Store
-from finclaw.pipeline.accept import accept_for_extension, make_storable
+from finclaw.pipeline.accept import Acceptance, accept_for_extension
 from finclaw.pipeline.engine import LocalEngine, Watchdog
-from finclaw.pipeline.gate import Gate
-from finclaw.pipeline.journal import STAGES
 from finclaw.pipeline.message_run import MessageRuns
 from finclaw.pipeline.persons import Chats, PersonDirectory, PersonService
 from finclaw.pipeline.pipeline import Pipeline
 from finclaw.pipeline.recovery import CrashIsolation, Recovery
+from finclaw.pipeline.stage import STAGES
 from finclaw.pipeline.stops import SessionStops, TurnUndo
 from finclaw.sessions.carried_over import KeptOptions
-from finclaw.sessions.conversation import RecentConversations
-from finclaw.sessions.lane import Lanes, WaitingLimit
+from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.session_key import session_key
 from finclaw.sessions.waiting import list_queue
 from finclaw.spend_lines import sum_costs, sum_today
+from finclaw.transcript.conversation import RecentConversations
 from finclaw.upkeep.stored_data import Upkeep
 
 log = logging.getLogger(__name__)
@@ -92,8 +91,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     registrar: Registrar
     agent: Agent
     pools: Pools
-    limit: WaitingLimit
-    gate: Gate
+    acceptance: Acceptance
     pipeline: Pipeline
     undo: TurnUndo
     recovery: Recovery
@@ -140,6 +138,7 @@ class App:
         self.summaries = summaries
         self.grants = core.approvals.grants.list_grants
         self.revoke = core.approvals.grants.revoke
+        self.acceptance = parts.acceptance
         self._recurring = RecurringTasks(parts.registrar.recurring, core.clock)
         self._watch = ApprovalWatch(core.approvals, core.clock)
         self._receivers: list[asyncio.Task[None]] = []
@@ -152,7 +151,7 @@ class App:
             self._core.engine.submit(accepted)
             ended.append(self._core.engine.watch_end(accepted.id))
 
-        accepted = await self._accept(inbound, begin)
+        accepted = await self.acceptance.accept(inbound, begin, may_claim=self.ready)
         if ended:
             outcome = await ended[0]
         else:  # it was handled before, or is being handled
@@ -164,31 +163,11 @@ class App:
 
     async def accept(self, inbound: Inbound) -> Accepted:
         """Returns when the message is on disk; from then on it will be answered, whatever happens to this process."""
-        return await self._accept(inbound, self._core.engine.submit)
+        return await self.acceptance.accept(inbound, self._core.engine.submit, may_claim=self.ready)
 
     async def receive(self, inbound: Inbound) -> Accepted:
-        """Accept what a channel brings. In a full session it is accepted too and then refused: a channel that has to
-        bring it again could bring nothing of anybody else meanwhile. The text of senders that are not
-        admitted is not stored."""
-        if not self._parts.gate.hears(inbound):
-            inbound = replace(inbound, text="…", attachments=())  # an empty one would be skipped for another reason
-        try:
-            return await self.accept(inbound)
-        except SessionFull:
-            inbound = make_storable(inbound)
-            session = session_key(self.settings.agent.name, inbound)
-            return await self.store.accept(inbound, session, self._submit_above_limit)
-
-    def _submit_above_limit(self, accepted: Accepted) -> None:
-        self._parts.limit.accept_above(accepted)
-        self._core.engine.submit(accepted)
-
-    async def _accept(self, inbound: Inbound, then: Callable[[Accepted], None]) -> Accepted:
-        inbound = make_storable(inbound)
-        session = session_key(self.settings.agent.name, inbound)
-        self.pipeline.check(inbound, session)
-        claim_on_accept = self.pipeline.claim_on_accept(inbound, session) if self.ready else None
-        return await self.store.accept(inbound, session, then, claim_on_accept)
+        """Accept what a channel brings; see `Acceptance.receive`."""
+        return await self.acceptance.receive(inbound, may_claim=self.ready)
 
     async def say(self, inbound: Inbound, session: str) -> Accepted:
         """Accept what an extension says in a session; see `accept_for_extension`."""
@@ -198,7 +177,9 @@ class App:
         """Run one stage alone, in a test: what it made of this message (see `Pipeline.run_stage`)."""
         if name not in STAGES:
             raise ValueError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
-        accepted = await self._accept(inbound, lambda each: self._core.lanes.expect(each.session, each.ticket))
+        accepted = await self.acceptance.accept(
+            inbound, lambda each: self._core.lanes.expect(each.session, each.ticket), may_claim=self.ready
+        )
         return await self.pipeline.run_stage(name, accepted)
 
     async def wait(self, inbound_id: str, seconds: float) -> InboundRecord | None:
@@ -252,7 +233,7 @@ class App:
     async def start(self) -> None:
         await self.options.load()
         self._core.engine.start(self.pipeline.run)
-        await self._parts.recovery.run(self.pipeline.give_up, self._core.engine, self.pipeline.is_stop)
+        await self._parts.recovery.run(self.pipeline.give_up, self._core.engine)
         for channel in self._core.channels.values():
             channel.announce_commands(self._parts.registrar.commands)
         self._receivers = [

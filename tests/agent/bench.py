@@ -24,11 +24,11 @@ from finclaw.kernel.store_port import ConversationStore
 from finclaw.policy import Consent, nobody
 from finclaw.policy.policy import Policy
 from finclaw.policy.rule import Rule
-from finclaw.sessions.conversation import Conversation
 from finclaw.testing import FakeClock, ScriptedProvider
 from finclaw.testing.clock import EPOCH
 from finclaw.testing.provider import Line, Script
 from finclaw.tools.registry import ToolRegistry
+from finclaw.transcript.conversation import Conversation
 
 AnyLayer = Callable[[Any], Awaitable[Any]]
 

@@ -15,7 +15,7 @@ from finclaw.agent.window.compaction.options import Compaction, Options, is_summ
 from finclaw.agent.window.compaction.summary import Summaries
 from finclaw.errors import FinclawError
 from finclaw.kernel.message import Message
-from finclaw.sessions.conversation import Conversation
+from finclaw.transcript.conversation import Conversation
 
 
 class Writer:

@@ -40,7 +40,7 @@ from finclaw.agent.window.compaction.summary import (
 from finclaw.agent.window.tokens import Estimator
 from finclaw.errors import BudgetExceeded, FinclawError, Overloaded, ProviderError
 from finclaw.kernel.message import Image, Message, Thinking, ToolCall, ToolResult
-from finclaw.sessions.conversation import Conversation
+from finclaw.transcript.conversation import Conversation
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 

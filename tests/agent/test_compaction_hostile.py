@@ -24,9 +24,9 @@ from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.event import CompactionFellBack, ContextCompacted, Event
 from finclaw.kernel.message import Append, Image, Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.kernel.scope import Ids
-from finclaw.sessions.conversation import Conversation
 from finclaw.testing import Reply, reply
 from finclaw.testing.provider import delay
+from finclaw.transcript.conversation import Conversation
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 IDS = Ids(agent="main", session="s", inbound_id="i", turn_id="t")

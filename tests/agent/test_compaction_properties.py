@@ -20,7 +20,7 @@ from finclaw.kernel.chunk import Model
 from finclaw.kernel.event import ContextStatusChanged, Event
 from finclaw.kernel.message import Append, Message, Text
 from finclaw.kernel.scope import Ids
-from finclaw.sessions.conversation import Conversation
+from finclaw.transcript.conversation import Conversation
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 IDS = Ids(agent="main", session="s", inbound_id="i", turn_id="t")

@@ -48,7 +48,7 @@ from finclaw.kernel.event import (
 )
 from finclaw.kernel.message import Append, Message, MessageEvent, Patch, Remove, Replace, ToolStarted, Truncate
 from finclaw.kernel.scope import Ids
-from finclaw.sessions.conversation import Conversation
+from finclaw.transcript.conversation import Conversation
 
 LARGE = Capacity(100_000)
 IDS = Ids(agent="main", session="s", inbound_id="i", turn_id="t")

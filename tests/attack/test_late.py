@@ -25,8 +25,8 @@ from finclaw.kernel.message import (
     Truncate,
 )
 from finclaw.kernel.scope import MessageContext, StepContext, StepResult, ToolCallContext, TurnContext, TurnResult
-from finclaw.sessions.conversation import Conversation
 from finclaw.testing import call, reply
+from finclaw.transcript.conversation import Conversation
 
 pytestmark = pytest.mark.spec("DX-22", "H-02", "H-04")
 

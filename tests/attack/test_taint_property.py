@@ -24,9 +24,9 @@ from finclaw.kernel.scope import Ids
 from finclaw.pipeline.dispatch import input_message, left_out_note
 from finclaw.pipeline.stops import apply_edit
 from finclaw.sessions.carried_over import LeftOut, pack_line
-from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.waiting import shorten
 from finclaw.taint.sources import SOURCES, limit_sources, sources_met, sources_of
+from finclaw.transcript.conversation import Conversation
 from finclaw.transcript.conversation_file import read_conversation, write_conversation
 from finclaw.transcript.fold import fold
 

@@ -31,8 +31,8 @@ from finclaw.kernel.message import (
     Truncate,
 )
 from finclaw.kernel.scope import StepContext, StepResult
-from finclaw.sessions.conversation import Conversation
 from finclaw.testing import call, reply
+from finclaw.transcript.conversation import Conversation
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
 

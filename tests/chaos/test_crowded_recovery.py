@@ -22,8 +22,8 @@ from finclaw.kernel.chunk import ModelRequest
 from finclaw.kernel.envelope import TurnOptions
 from finclaw.kernel.record import InboundRecord
 from finclaw.pipeline.settings import PipelineSettings
+from finclaw.sessions.lane import WaitingMode
 from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.sessions.steering import WaitingMode
 from finclaw.storage.kinds import StoreKind
 from finclaw.testing import FakeClock, Reply, delay, reply
 from finclaw.testing.channel import Sent

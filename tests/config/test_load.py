@@ -17,7 +17,7 @@ from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError
 from finclaw.kernel.envelope import QueueMode
 from finclaw.pipeline.settings import DIRECTIVES
-from finclaw.sessions.waiting import DropPolicy
+from finclaw.sessions.settings import DropPolicy
 
 Load = Callable[..., Settings]
 

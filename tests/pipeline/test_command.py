@@ -12,7 +12,7 @@ from finclaw.kernel.port import CommandReply, CommandScope
 from finclaw.kernel.record import Accepted
 from finclaw.pipeline.command import Commands
 from finclaw.pipeline.gate import normalize
-from finclaw.pipeline.journal import Halt
+from finclaw.pipeline.stage import Halt
 
 scopes: list[CommandScope] = []
 

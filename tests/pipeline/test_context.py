@@ -13,15 +13,16 @@ from finclaw.kernel.scope import Ids
 from finclaw.pipeline.context import Contexts
 from finclaw.pipeline.dispatch import Dispatch
 from finclaw.pipeline.gate import normalize
-from finclaw.pipeline.journal import Journal
-from finclaw.pipeline.message_run import Deadline, MessageRun
-from finclaw.sessions.conversation import RecentConversations, SessionOpening
+from finclaw.pipeline.message_run import MessageRun
+from finclaw.pipeline.stage import Deadline, Journal
+from finclaw.sessions.carried_over import SessionOpening
 from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import LaneWaiting
 from finclaw.storage.sqlite.store import open_store
 from finclaw.testing import FakeClock, MemoryChannel
 from finclaw.testing.clock import EPOCH
+from finclaw.transcript.conversation import RecentConversations
 
 
 def reserve(_: Inbound, __: str) -> Reserve:
@@ -71,7 +72,7 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
             journal=Journal(clock, EventStream().emit, ids),
             deadline=Deadline(10),
             patience=Deadline(20),
-            leave_lane=lambda: lanes.leave("s", mine.ticket),
+            lanes=lanes,
         )
         context = Contexts("main", {}, store, clock).build(mine, normalize(inbound), inbound.sender)
         turn = await dispatch.admit(walk, context)

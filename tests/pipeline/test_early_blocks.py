@@ -2,7 +2,7 @@
 
 import pytest
 
-from finclaw.pipeline.blocks import block_length
+from finclaw.pipeline.reply_sequencer import block_length
 from finclaw.pipeline.settings import BlockSettings
 
 SIZES = BlockSettings()

@@ -5,7 +5,7 @@ import pytest
 from finclaw.approvals.people import People, PersonSettings
 from finclaw.kernel.envelope import ChatType, Inbound, Limits, Sender
 from finclaw.pipeline.gate import Gate, normalize
-from finclaw.pipeline.journal import Halt
+from finclaw.pipeline.stage import Halt
 
 ADA = Sender("ada", "Ada", ("admin",))
 

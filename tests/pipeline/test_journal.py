@@ -6,8 +6,7 @@ import pytest
 
 from finclaw.kernel.event import Event, StageEnded
 from finclaw.kernel.scope import Ids, StageEntry
-from finclaw.pipeline.journal import STAGES, Halt, Journal, skip
-from finclaw.pipeline.message_run import Deadline
+from finclaw.pipeline.stage import STAGES, Deadline, Halt, Journal, skip
 from finclaw.testing import FakeClock
 
 IDS = Ids(agent="", session="s", inbound_id="m", turn_id="")

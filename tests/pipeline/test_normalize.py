@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from finclaw.kernel.envelope import Attachment, Inbound, Sender
 from finclaw.pipeline.gate import NormalMessage, normalize
-from finclaw.pipeline.journal import Halt
+from finclaw.pipeline.stage import Halt
 
 
 def read(text: str) -> NormalMessage:

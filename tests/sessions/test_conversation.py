@@ -25,9 +25,9 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
-from finclaw.sessions.conversation import Conversation, RecentConversations
 from finclaw.storage.sqlite.schema import MIGRATIONS
 from finclaw.storage.sqlite.transcript import ROWS
+from finclaw.transcript.conversation import Conversation, RecentConversations
 
 # ── what may happen ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,7 +13,7 @@ from finclaw.errors import SessionError
 from finclaw.ids import new_id
 from finclaw.kernel.event import Event
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
-from finclaw.sessions.conversation import Conversation, RecentConversations, weigh
+from finclaw.transcript.conversation import Conversation, RecentConversations, weigh
 from finclaw.transcript.history import PagedHistory
 
 

@@ -3,14 +3,8 @@
 import pytest
 
 from finclaw.kernel.envelope import QueueMode
-from finclaw.sessions.steering import (
-    ChosenMode,
-    ModeOrigin,
-    SessionMoment,
-    WaitingMode,
-    choose_automatically,
-    choose_mode,
-)
+from finclaw.sessions.lane import ChosenMode, ModeOrigin, WaitingMode
+from finclaw.sessions.steering import SessionMoment, choose_automatically, choose_mode
 
 BUSY = SessionMoment(has_conversation=True, is_running=True)
 
@@ -43,15 +37,13 @@ def test_message_session_channel_and_settings_come_before_what_goes_on() -> None
     [
         (SessionMoment(), "steer"),
         (SessionMoment(waiting=3), "steer"),
-        (SessionMoment(has_conversation=True, idle_s=30.0), "followup"),
-        (SessionMoment(has_conversation=True, idle_s=30.0, waiting=2), "followup"),
-        (SessionMoment(has_conversation=True, idle_s=1.0, waiting=3), "queue"),
-        (SessionMoment(has_conversation=True, is_running=True, idle_s=1.0), "steer"),
+        (SessionMoment(has_conversation=True), "followup"),
+        (SessionMoment(has_conversation=True, waiting=2), "followup"),
+        (SessionMoment(has_conversation=True, waiting=3), "queue"),
+        (SessionMoment(has_conversation=True, is_running=True), "steer"),
         (SessionMoment(has_conversation=True, is_running=True, waiting=2), "steer"),
         (SessionMoment(has_conversation=True, is_running=True, waiting=3), "queue"),
-        (SessionMoment(has_conversation=True, is_running=True, is_direct=False, idle_s=1.0), "queue"),
-        (SessionMoment(has_conversation=True, idle_s=31.0), "followup"),
-        (SessionMoment(has_conversation=True, idle_s=None), "followup"),
+        (SessionMoment(has_conversation=True, is_running=True, is_direct=False), "queue"),
     ],
 )
 def test_the_automatic_choice(moment: SessionMoment, mode: WaitingMode) -> None:

@@ -10,8 +10,8 @@ from tests.machine import examples
 from tests.ports.nouns import AT, said
 
 from finclaw.kernel.message import Image, Message, Source, Text, Thinking, ToolCall, ToolResult
-from finclaw.sessions import conversation
-from finclaw.sessions.conversation import RecentConversations, weigh
+from finclaw.transcript import conversation
+from finclaw.transcript.conversation import RecentConversations, weigh
 
 
 def large(message_id: str, size: int = 1_000_000) -> Message:

@@ -9,8 +9,7 @@ from finclaw.kernel.event import Event
 from finclaw.kernel.message import Message, Source, Text
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids
-from finclaw.sessions.lane import Lane, Lanes
-from finclaw.sessions.steering import ChosenMode, JoinOffer
+from finclaw.sessions.lane import ChosenMode, JoinOffer, Lane, Lanes
 from finclaw.sessions.waiting import LaneWaiting
 from finclaw.testing import FakeClock
 
@@ -39,7 +38,6 @@ async def take_in_while_the_second_is_edited() -> list[str]:
     for each in (host, accept(2), accept(3)):
         lanes.expect("s", each.ticket, each)
     lane = lanes.find("s")
-    assert lane is not None
     tasks = [offer(lane, accept(ticket)) for ticket in (2, 3)]
     await asyncio.sleep(0)
     taken: list[str] = []

@@ -10,7 +10,7 @@ from tests.ports.nouns import ended, ending, nobody, nothing, said, written
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, ToolStarted, Truncate, TurnEvent
 from finclaw.kernel.record import ClaimOnAccept
 from finclaw.kernel.store_port import Store
-from finclaw.sessions.conversation import Conversation
+from finclaw.transcript.conversation import Conversation
 
 Wish = tuple[str, int]
 """What an event should do, and to which message, counted round."""

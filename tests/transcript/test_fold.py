@@ -12,10 +12,10 @@ from tests.sessions.streams import BASES, STREAMS
 
 from finclaw.errors import SessionError
 from finclaw.kernel.message import Append, Message, Patch, Remove, Replace, Truncate, TurnEvent
-from finclaw.sessions.conversation import Conversation
 from finclaw.storage.jsonl.base import MessageLine, fold_lines
 from finclaw.storage.sqlite import transcript
 from finclaw.storage.sqlite.schema import MIGRATIONS
+from finclaw.transcript.conversation import Conversation
 from finclaw.transcript.fold import fold, touches_only_own
 
 

@@ -25,8 +25,8 @@ from finclaw.kernel.record import Accepted
 from finclaw.pipeline.settings import PipelineSettings, PoolSettings
 from finclaw.policy.condition import Condition
 from finclaw.policy.rule import Rule
+from finclaw.sessions.lane import WaitingMode
 from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.sessions.steering import WaitingMode
 from finclaw.testing import Reply, call, delay, reply
 
 MESSAGES = 20

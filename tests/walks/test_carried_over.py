@@ -13,8 +13,7 @@ from tests.walks.tools import Desk
 from finclaw.kernel.envelope import Capabilities, QueueMode, TurnOptions
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted
-from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.sessions.waiting import DropPolicy
+from finclaw.sessions.settings import DropPolicy, QueueSettings, SessionSettings
 from finclaw.testing import call, delay, reply
 
 ASKS = "Which account?\n<<NEED_INPUT>>"

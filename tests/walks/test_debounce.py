@@ -10,8 +10,8 @@ from tests.walks.house import Gateway, House, in_virtual_time
 
 from finclaw.kernel.envelope import Attachment, Capabilities, Inbound
 from finclaw.kernel.record import Accepted
-from finclaw.sessions.debounce import Debounce
 from finclaw.sessions.settings import QueueSettings, SessionSettings
+from finclaw.sessions.waiting import Debounce
 from finclaw.testing import FakeClock, MemoryChannel, delay, reply
 from finclaw.testing.channel import PROFILES
 
@@ -110,7 +110,7 @@ async def test_commands_and_files_never_wait_and_end_the_pause_before_them(house
         assert (gateway.channel.sent[0].at - text.accepted_at).total_seconds() < 0.5
         assert await kinds(gateway, [text, file]) == ["answered", "answered"]
     async with house.open(capabilities=Capabilities()) as gateway:
-        assert gateway.app.pipeline.claim_on_accept(text.inbound, "s") is not None, "elsewhere nothing waits"
+        assert gateway.app.acceptance.claim_on_accept(text.inbound, "s") is not None, "elsewhere nothing waits"
 
 
 @pytest.mark.spec("DB-02")

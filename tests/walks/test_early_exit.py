@@ -15,7 +15,7 @@ from finclaw.kernel.envelope import Capabilities
 from finclaw.kernel.event import StageEnded
 from finclaw.kernel.extension import RingName
 from finclaw.kernel.port import CommandReply
-from finclaw.pipeline.journal import Halt, skip
+from finclaw.pipeline.stage import Halt, skip
 from finclaw.testing import FakeClock, MemoryChannel
 
 

@@ -20,8 +20,8 @@ from finclaw.kernel.event import QueueChanged
 from finclaw.kernel.port import ToolScope
 from finclaw.kernel.record import Accepted, TurnTrace
 from finclaw.kernel.scope import TurnContext, TurnResult
-from finclaw.sessions.settings import QueueSettings, SessionSettings
-from finclaw.sessions.waiting import LONGEST_LINE, DropPolicy
+from finclaw.sessions.settings import DropPolicy, QueueSettings, SessionSettings
+from finclaw.sessions.waiting import LONGEST_LINE
 from finclaw.testing import MemoryChannel, call, delay, reply
 from finclaw.web.live import LiveStream
 from finclaw.web.principal import CHANNEL as WEB

@@ -20,12 +20,12 @@ from finclaw.kernel.port import Tool, ToolScope
 from finclaw.policy import Consent
 from finclaw.policy.policy import Policy, announce
 from finclaw.policy.verdict import PolicyContext, facts_of
-from finclaw.sessions.conversation import Conversation
 from finclaw.taint.named_addresses import NamedAddresses
 from finclaw.taint.sources import others_heard, sources_met
 from finclaw.tools.registry import ToolRegistry
 from finclaw.tools.strict_arguments import check_strict_arguments
 from finclaw.transcript.approval_ids import action_hash
+from finclaw.transcript.conversation import Conversation
 
 QUOTE_SECONDS: Final = 10.0
 

@@ -22,14 +22,12 @@ from msgspec import Meta, Struct
 from finclaw.builtins.mcp import pins
 from finclaw.builtins.memory import notes
 from finclaw.errors import ConfigError, FinclawError
-from finclaw.finance import watchlist
+from finclaw.finance import live_market, watchlist
 from finclaw.finance.instruments import choices
-from finclaw.finance.sources import registry as sources
 from finclaw.private_files import make_private_directory
 from finclaw.storage.kinds import StoreKind
-from finclaw.storage.sqlite.database import DATABASE
+from finclaw.storage.sqlite.database import DATABASE, check
 from finclaw.storage.sqlite.schema import MIGRATIONS
-from finclaw.storage.upkeep.copying import check
 
 MANIFEST: Final = "MANIFEST.json"
 FORMAT: Final = 1
@@ -244,7 +242,7 @@ def open_archive(path: Path) -> Generator[Archive]:
 
 
 EXTENSIONS: Final = {
-    "finance": sources.MIGRATIONS,
+    "finance": live_market.MIGRATIONS,
     "instruments": choices.MIGRATIONS,
     "mcp": pins.MIGRATIONS,
     "memory": notes.MIGRATIONS,

@@ -16,7 +16,7 @@ from finclaw.kernel.record import Counts
 from finclaw.storage.sqlite.database import DATABASE, explain, open_database
 from finclaw.storage.sqlite.inbox import counts
 from finclaw.storage.sqlite.state import recall
-from finclaw.storage.state_lock import StateLock
+from finclaw.storage.locks import StateLock
 
 
 class Status(Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ from finclaw.kernel.person import Person
 from finclaw.kernel.port import Channel, Clock, Provider
 from finclaw.kernel.scope import DeliveryContext
 from finclaw.kernel.store_port import Store
-from finclaw.pipeline.accept import accept_for_extension
+from finclaw.pipeline.accept import Acceptance, accept_for_extension
 from finclaw.pipeline.ack import Ack
 from finclaw.pipeline.command import STOP, Commands, CommandServices
 from finclaw.pipeline.context import Contexts
@@ -53,16 +53,15 @@ from finclaw.pipeline.pipeline import Pipeline, Stages, Traffic
 from finclaw.pipeline.recovery import CrashIsolation, Recovery
 from finclaw.pipeline.stops import Revisions, SessionStops, TurnUndo
 from finclaw.policy import Consent
-from finclaw.sessions.carried_over import KeptOptions
-from finclaw.sessions.conversation import RecentConversations, SessionOpening
-from finclaw.sessions.debounce import Debounce, make_pause
+from finclaw.sessions.carried_over import KeptOptions, SessionOpening
 from finclaw.sessions.lane import Lanes, WaitingLimit
 from finclaw.sessions.pool import Pools
-from finclaw.sessions.waiting import LaneWaiting
+from finclaw.sessions.waiting import Debounce, LaneWaiting, make_pause
 from finclaw.storage.blobs.directory import BLOBS, BlobDirectory
 from finclaw.storage.kinds import open_kind
 from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
+from finclaw.transcript.conversation import RecentConversations
 from finclaw.upkeep.stored_data import Upkeep
 
 
@@ -275,14 +274,14 @@ def _make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> Gatewa
         registrar=registrar,
         agent=agent,
         pools=pools,
-        limit=limit,
-        gate=gate,
+        acceptance=Acceptance(core.store, core.engine, stages, traffic, limits),
         pipeline=Pipeline(limits, stages, layers, core.store, traffic, core.channels, core.clock, emit),
         undo=TurnUndo(core.store, core.runs, dispatch.claim, core.sender, core.clock),
         recovery=Recovery(
             core.store,
             core.sender,
             core.clock,
+            commands.is_stop,
             max_attempts=limits.max_attempts,
             expire_after_s=limits.expire_after_s,
         ),

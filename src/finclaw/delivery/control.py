@@ -58,11 +58,12 @@ def is_silent(tokens: Sequence[str]) -> bool:
 
 
 def extract_control_tokens(text: str, *, begun: bool = False) -> ExtractedTokens:
-    """The text without its tokens, and the tokens. `begun`: something stands before it, so it has an end only."""
+    """Split a text into the words and its tokens. `begun`: something stands before it, so it has an end only."""
     if "<<" not in text:
         return ExtractedTokens(text)
     lines = text.split("\n")
-    start, end = 0, len(lines)
+    start = 0
+    end = len(lines)
     while not begun and start < end and _is_aside(lines[start]):
         start += 1
     while start < end and _is_aside(lines[end - 1]):
@@ -71,7 +72,8 @@ def extract_control_tokens(text: str, *, begun: bool = False) -> ExtractedTokens
         end = len(lines)
     tokens = list[ControlToken]()
     for line in (*lines[:start], *lines[end:]):
-        if (token := _control_token(line)) is not None and token not in tokens:
+        token = _control_token(line)
+        if token is not None and token not in tokens:
             tokens.append(token)
     if not tokens:
         return ExtractedTokens(text)
@@ -97,8 +99,10 @@ class ControlTokenStream:
     @property
     def held(self) -> int:
         """Characters that wait, because they are a token if nothing follows."""
-        lines = [*self._aside[1:], self._line]
-        return sum(map(len, lines)) if any(map(str.strip, lines)) else 0
+        waiting = "".join((*self._aside[1:], self._line))
+        if not waiting.strip():
+            return 0
+        return len(waiting)
 
     def feed(self, piece: str) -> str:
         lines = (self._line + piece).split("\n")
@@ -110,15 +114,20 @@ class ControlTokenStream:
             self._within_line = True
         else:
             self._line = rest
-        return "" if is_silent(self.tokens) else "".join(shown)
+        if is_silent(self.tokens):
+            return ""
+        return "".join(shown)
 
     def _feed_line(self, line: str) -> str:
         """A line with its end, or a part of one that is no token."""
-        whole, self._within_line = not self._within_line, False
-        if not line.strip() or (whole and _control_token(line) is not None):
+        token = None
+        if not self._within_line:
+            token = _control_token(line)
+        self._within_line = False
+        if not line.strip() or token is not None:
             if self._begun:
                 self._aside.append(line)
-            elif (token := _control_token(line)) is not None:
+            elif token is not None:
                 self.tokens.append(token)
             return ""
         if not self._begun:
@@ -137,7 +146,9 @@ def _is_aside(line: str) -> bool:
 def _control_token(line: str) -> ControlToken | None:
     """The token that this line is, if it is one and nothing else."""
     found = _LINE.fullmatch(line)
-    return cast("ControlToken", found[1]) if found is not None and found[1] in CONTROL_TOKENS else None
+    if found is None or found[1] not in CONTROL_TOKENS:
+        return None
+    return cast("ControlToken", found[1])
 
 
 def _may_become_token(line: str) -> bool:

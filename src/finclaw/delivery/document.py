@@ -25,7 +25,7 @@ def _no_heading(_level: int) -> Marks:
     return NO_MARKS
 
 
-def _no_code(_code: str) -> Marks:
+def _no_marks(_text: str) -> Marks:
     return NO_MARKS
 
 
@@ -44,12 +44,12 @@ class Dialect(NamedTuple):
     italic: Marks = NO_MARKS
     strike: Marks = NO_MARKS
     heading: Callable[[int], Marks] = _no_heading
-    code: Callable[[str], Marks] = _no_code
+    code: Callable[[str], Marks] = _no_marks
     """Around code in a line: the marks depend on it."""
     fence: Callable[[str, str], Marks] = _no_fence
     """Around lines of code, which may have a language."""
-    link: Callable[[str], Marks] | None = None
-    """None: the address stands behind the label."""
+    link: Callable[[str], Marks] = _no_marks
+    """Without marks, the address stands behind the label."""
     quote: Marks = NO_MARKS
     quote_prefix: str = "> "
     """Before every line of a quote."""
@@ -71,8 +71,7 @@ def get_dialect(markup: Markup) -> Dialect:
 def escape(text: str, markup: Markup) -> str:
     """A text that is no Markdown, such as a card's, so that it is shown to the letter."""
     dialect = _DIALECTS[markup]
-    escaped = dialect.escape(text)
-    return escaped if dialect.newline == "\n" else escaped.replace("\n", dialect.newline)
+    return dialect.escape(text).replace("\n", dialect.newline)
 
 
 # ── HTML ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,7 +99,9 @@ def _html_code(_code: str) -> Marks:
 
 def _html_fence(_code: str, language: str) -> Marks:
     known = _LANGUAGE.match(language)
-    return (f'<pre><code class="language-{known[0]}">', "</code></pre>") if known else _tag("pre")
+    if known is None:
+        return _tag("pre")
+    return f'<pre><code class="language-{known[0]}">', "</code></pre>"
 
 
 def _html_link(url: str) -> Marks:
@@ -116,19 +117,29 @@ def _escape_markdown(text: str) -> str:
 
 def _markdown_heading(level: int) -> Marks:
     """Discord knows three."""
-    return (f"{'#' * level} ", "") if level <= 3 else ("**", "**")
+    if level > 3:
+        return "**", "**"
+    return f"{'#' * level} ", ""
 
 
 def _markdown_code(code: str) -> Marks:
-    marks = "`" * (max((len(run) for run in _RUNS.findall(code)), default=0) + 1)
-    space = " " if code[:1] == "`" or code[-1:] == "`" else ""
-    return marks + space, space + marks
+    marks = "`" * (_longest_run(code) + 1)
+    if code.startswith("`") or code.endswith("`"):
+        return f"{marks} ", f" {marks}"
+    return marks, marks
 
 
 def _markdown_fence(code: str, language: str) -> Marks:
-    marks = "`" * max(3, max((len(run) for run in _RUNS.findall(code)), default=0) + 1)
+    marks = "`" * max(3, _longest_run(code) + 1)
     known = _LANGUAGE.match(language)
-    return f"{marks}{known[0] if known else ''}\n", f"\n{marks}"
+    if known is None:
+        return f"{marks}\n", f"\n{marks}"
+    return f"{marks}{known[0]}\n", f"\n{marks}"
+
+
+def _longest_run(code: str) -> int:
+    """Return how many backticks stand in a row at most."""
+    return max(map(len, _RUNS.findall(code)), default=0)
 
 
 def _markdown_link(url: str) -> Marks:
@@ -160,7 +171,9 @@ def _mrkdwn_fence(_code: str, _language: str) -> Marks:
 
 
 def _mrkdwn_code(code: str) -> Marks:
-    return NO_MARKS if "`" in code else ("`", "`")
+    if "`" in code:
+        return NO_MARKS
+    return "`", "`"
 
 
 def _mrkdwn_link(url: str) -> Marks:
@@ -286,7 +299,9 @@ class Block(NamedTuple):
 
 
 def join_forms(pieces: Sequence[Forms], nothing: Forms) -> Forms:
-    return tuple(map("".join, zip(*pieces, strict=True))) if pieces else nothing
+    if not pieces:
+        return nothing
+    return tuple(map("".join, zip(*pieces, strict=True)))
 
 
 def escape_forms(word: str, escapes: Escapes) -> Forms:
@@ -334,8 +349,10 @@ class Writing:
         self.limit = limit
         self.unit: LengthUnit = unit
         self.code_style: CodeStyle = code_style
-        self.counted = 2 if len(self.dialects) == 2 and self.dialects[1].counts_marks else 1
+        self.counted = 1
         """How many of the forms have the limit. Where tags are not counted the plain text is never the shorter one."""
+        if len(self.dialects) == 2 and self.dialects[1].counts_marks:
+            self.counted = 2
         self.words: Escapes = self.each(lambda dialect: dialect.escape)
         self.code: Escapes = self.each(lambda dialect: dialect.escape_code)
         self.nothing: Forms = ("",) * len(self.dialects)
@@ -355,7 +372,8 @@ class Writing:
 
     def wrap(self, get_marks: Callable[[Dialect], Marks]) -> Wrapper:
         marks = self.each(get_marks)
-        opening, closing = tuple([each[0] for each in marks]), tuple([each[1] for each in marks])
+        opening = tuple([before for before, _ in marks])
+        closing = tuple([behind for _, behind in marks])
         return Wrapper(opening, closing, closing, opening)
 
     def get_cost(self, wrapper: Wrapper) -> int:
@@ -370,14 +388,13 @@ class Writing:
     # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def break_line(self, place: DocumentPlace, count: int = 1) -> Forms:
-        return tuple(
-            [
-                dialect.newline * count
-                if dialect.has_blocks
-                else f"\n{prefix.rstrip(' ')}" * (count - 1) + f"\n{prefix}"
-                for dialect, prefix in zip(self.dialects, place.prefix, strict=True)
-            ]
-        )
+        lines = list[str]()
+        for dialect, prefix in zip(self.dialects, place.prefix, strict=True):
+            if dialect.has_blocks:
+                lines.append(dialect.newline * count)
+            else:
+                lines.append(f"\n{prefix.rstrip(' ')}" * (count - 1) + f"\n{prefix}")
+        return tuple(lines)
 
     def break_code_line(self, place: DocumentPlace) -> Forms:
         return tuple([f"\n{prefix}" for prefix in place.prefix])
@@ -386,15 +403,14 @@ class Writing:
         """The gap between two blocks. One that has tags of its own needs none."""
         broken = self.break_line(place, lines)
         has_tags = self.dialects[-1].has_blocks and (before.wrapper is not None or block.wrapper is not None)
-        return (*broken[:-1], "") if has_tags else broken
+        if has_tags:
+            return (*broken[:-1], "")
+        return broken
 
     def indent(self, place: DocumentPlace, prefix: str) -> DocumentPlace:
         """Deeper by so much where lines are all there is."""
-        return place._replace(
-            prefix=tuple(
-                [
-                    old if dialect.has_blocks else old + prefix
-                    for dialect, old in zip(self.dialects, place.prefix, strict=True)
-                ]
-            )
-        )
+        deeper = list(place.prefix)
+        for at, dialect in enumerate(self.dialects):
+            if not dialect.has_blocks:
+                deeper[at] += prefix
+        return place._replace(prefix=tuple(deeper))

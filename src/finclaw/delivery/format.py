@@ -55,13 +55,17 @@ _DEEPEST: Final = 8
 
 
 def split_message(text: str, max_length: int, unit: LengthUnit = "characters") -> list[str]:
-    """Parts no longer than `max_length`, but for a single character that is; white space at the cuts is left out.
+    """Cut a text into parts no longer than `max_length`, but for a single character that is.
+
+    White space at the cuts is left out.
 
     Code that is cut is closed and opened again, and the head of a table that is cut stands above each part of it.
     """
     text = text.strip()
+    if not text:
+        return []
     if max_length >= 1 and text_length(text, unit) <= max_length:
-        return [text] if text else []
+        return [text]
     parts = Packer(max_length, unit, forms=1, counted=1).pack(list(_read_blocks(text.split("\n"))))
     return [part for (form,) in parts if (part := form.strip())]
 
@@ -70,19 +74,21 @@ def split_message(text: str, max_length: int, unit: LengthUnit = "characters") -
 
 
 def _read_blocks(lines: Sequence[str], depth: int = 0) -> Iterator[Block]:
-    at, gap = 0, ""
+    at = 0
+    gap = ""
     while at < len(lines):
         line = lines[at]
         if not line.strip():
-            gap, at = f"{gap}{line}\n", at + 1
+            gap += f"{line}\n"
+            at += 1
             continue
-        end, block = _read_block(lines, at, depth)
+        at, block = _read_block(lines, at, depth)
         yield block._replace(gap=(gap,))
-        at, gap = end, "\n"
+        gap = "\n"
 
 
 def _read_block(lines: Sequence[str], at: int, depth: int) -> tuple[int, Block]:
-    """The block that begins at this line, and the line behind it."""
+    """Return the number of the line after the block that begins at this line, and the block."""
     fence = _FENCE.match(lines[at])
     if fence is not None:
         return _read_fence(lines, at, fence)
@@ -109,7 +115,9 @@ def _read_fence(lines: Sequence[str], at: int, fence: re.Match[str]) -> tuple[in
     end = _find_end(lines, at, lambda line: closing.match(line) is not None)
     lead = re.sub(r"[^>\t]", " ", fence["lead"])
     stop = f"\n{lead}{marks}"
-    last = f"\n{lines[end]}" if end < len(lines) else ""
+    last = ""
+    if end < len(lines):
+        last = f"\n{lines[end]}"
     wrapper = Wrapper((lines[at] + "\n",), (last,), (stop,), (f"{lead}{marks}{fence['info']}\n",))
     code = [Block(("\n",), [TextRun(line, (str,), breakable=False)]) for line in lines[at + 1 : end]]
     behind = min(end + 1, len(lines))
@@ -266,7 +274,9 @@ def get_format_options(capabilities: Capabilities, longest: int | None = None) -
 
     `longest`: of a part, where the operator wants shorter ones; the further ones then say that they continue.
     """
-    most = capabilities.max_length if longest is None else min(longest, capabilities.max_length)
+    most = capabilities.max_length
+    if longest is not None:
+        most = min(most, longest)
     return FormatOptions(
         max_length=max(1, most - len(RESENT_MARK)),
         says_continued=longest is not None,
@@ -285,41 +295,46 @@ def format_message(
         embeds, others = format_embeds(embeds, options, is_literal=is_literal)
         text = "\n\n".join([text, *map(write_embed, others)])
     text = text.strip()
-    mark = _CONTINUED[language_of(text)] if options.says_continued else ""
-    limit = max(1, options.max_length - (text_length(mark, options.length_unit) + 5 if mark else 0))
-    forms, files = _make_forms(text, options, limit, is_literal=is_literal)
+    mark = ""
+    limit = options.max_length
+    if options.says_continued:
+        mark = _CONTINUED[language_of(text)]
+        limit -= text_length(mark, options.length_unit) + 5
+    forms, files = _make_forms(text, options, max(1, limit), is_literal=is_literal)
     if not forms and embeds:
         forms = [("", "")]
-    newline = get_dialect(options.markup).newline
+    if mark and len(forms) > 1:
+        newline = get_dialect(options.markup).newline
+        forms[1:] = [(f"{mark}\n{plain}", f"{mark}{newline}{marked}") for plain, marked in forms[1:]]
     last = len(forms) - 1
-    parts = tuple(
-        FormattedPart(
-            content=f"{mark}{newline}{marked}" if mark and place else marked,
-            plain=f"{mark}\n{plain}" if mark and place else plain,
-            index=place,
-            is_last=place == last,
-            embeds=tuple(embeds) if place == last else (),
-        )
+    parts = [
+        FormattedPart(content=marked, plain=plain, index=place, is_last=place == last)
         for place, (plain, marked) in enumerate(forms)
-    )
+    ]
+    if embeds:
+        parts[-1] = replace(parts[-1], embeds=tuple(embeds))
     total = sum([text_length(part.content, options.length_unit) for part in parts])
-    return FormattedMessage(parts=parts, total_length=total, was_split=last > 0, files=tuple(files))
+    return FormattedMessage(parts=tuple(parts), total_length=total, was_split=last > 0, files=tuple(files))
 
 
 def format_embeds(
     embeds: Sequence[Embed], options: FormatOptions, *, is_literal: bool = False
 ) -> tuple[Sequence[Embed], Sequence[Embed]]:
-    """Cards in the channel's markup, and those that become text: it shows no cards, or not such long ones."""
+    """Return the cards in the channel's markup, and those that become text: it shows none, or not such long ones."""
     if not options.embeds:
         return (), embeds
-    cards, others = list[Embed](), list[Embed]()
-    for each in embeds:
-        message = format_message(each.text, replace(options, file_bytes=0), is_literal=is_literal)
+    cards = list[Embed]()
+    others = list[Embed]()
+    for embed in embeds:
+        message = format_message(embed.text, replace(options, file_bytes=0), is_literal=is_literal)
         if message.was_split:
-            others.append(each)
+            others.append(embed)
+            continue
+        content = "".join(part.content for part in message.parts)
+        if content == embed.text:
+            cards.append(replace(embed, rendered=None))
         else:
-            content = message.parts[0].content if message.parts else ""
-            cards.append(replace(each, rendered=None if content == each.text else content))
+            cards.append(replace(embed, rendered=content))
     return cards, others
 
 
@@ -355,12 +370,13 @@ def has_buttons_for(capabilities: Capabilities, actions: Sequence[ActionButton])
 def _make_forms(
     text: str, options: FormatOptions, limit: int, *, is_literal: bool
 ) -> tuple[list[tuple[str, str]], Sequence[NewFile]]:
-    """The parts, each as plain text and in the channel's markup, and the files beside them."""
-    unit, markup = options.length_unit, options.markup
+    """Return the parts, each as plain text and in the channel's markup, and the files beside them."""
+    unit = options.length_unit
+    markup = options.markup
     is_read = markup != "source" and not is_literal and _has_markdown(text, markup)
     if not is_read and (not is_literal or escape(text, markup) == text):
         return [(part, part) for part in split_message(text, limit, unit)], ()
-    dialects = [get_dialect("plain"), *([] if markup == "plain" else [get_dialect(markup)])]
+    dialects = [get_dialect(name) for name in dict.fromkeys(("plain", markup))]
     writing = Writing(dialects, limit, unit, options.code_style)
     files: Sequence[NewFile] = ()
     if is_read:
@@ -369,11 +385,13 @@ def _make_forms(
 
         long_blocks = LongBlocks(limit, unit, options.file_bytes, language_of(text))
         with _no_collection(text):
-            blocks, files = read_markdown(text, writing, long_blocks), long_blocks.files
+            blocks = read_markdown(text, writing, long_blocks)
             packed = Packer(limit, unit, len(dialects), writing.counted, options.max_marks).pack(blocks)
+        files = long_blocks.files
     else:
         packed = Packer(limit, unit, len(dialects), writing.counted).pack(_read_literal(text, writing))
-    return [pair for forms in packed if (pair := _clean(forms, markup))[0]], files
+    pairs = [_clean(forms, markup) for forms in packed]
+    return [pair for pair in pairs if pair[0]], files
 
 
 @contextmanager
@@ -404,7 +422,12 @@ def _read_literal(text: str, writing: Writing) -> list[Block]:
 
 
 def _clean(forms: Forms, markup: Markup) -> tuple[str, str]:
-    """Without white space around it. Where marks are all that a part has in the markup, its words are shown."""
-    plain, marked = forms[0].strip("\n").rstrip(), forms[-1].strip("\n").rstrip()
-    shown = _TAG.sub("", marked) if markup in ("html", "inline_html") else marked
-    return plain, marked if shown.strip() else escape(plain, markup)
+    """Strip the white space around a part. Where marks are all that it has in the markup, its words are shown."""
+    plain = forms[0].strip("\n").rstrip()
+    marked = forms[-1].strip("\n").rstrip()
+    shown = marked
+    if markup in ("html", "inline_html"):
+        shown = _TAG.sub("", marked)
+    if not shown.strip():
+        marked = escape(plain, markup)
+    return plain, marked

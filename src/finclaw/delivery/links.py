@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from finclaw.kernel.envelope import Embed, Inbound, Outbound
 from finclaw.kernel.message import Message
-from finclaw.sessions.conversation import Conversation
 from finclaw.taint.addresses import DELIMITERS, addresses_in, without_punctuation
 from finclaw.taint.sources import sources_met
 from finclaw.text import Language
+from finclaw.transcript.conversation import Conversation
 
 _IMAGE: Final = re.compile(r"!(?=\[)")
 _TAG: Final = re.compile(r"<(?=[/!?]?[a-zA-Z][a-zA-Z0-9-]{0,40}(?:[\s/>]|$))")
@@ -92,7 +92,8 @@ def may_hold_links(text: str) -> bool:
 def make_links_safe(text: str, is_named: IsNamed) -> str:
     """The text without pictures and tags, and with every address that is not named in a form that nobody can click."""
     text = _TAG.sub("< ", _IMAGE.sub("", text))
-    pieces, at = list[str](), 0
+    pieces = list[str]()
+    at = 0
     for link in _LINK.finditer(text):
         pieces += (_addresses(text[at : link.start()], is_named), _link(link, is_named))
         at = link.end()
@@ -100,17 +101,22 @@ def make_links_safe(text: str, is_named: IsNamed) -> str:
 
 
 def _link(link: re.Match[str], is_named: IsNamed) -> str:
-    label, target = link[1], link[2]
+    label, target = link.groups()
+    safe_label = _addresses(label, is_named)
     if _RELATIVE.fullmatch(target) or is_named(target):
-        return link[0].replace(label, _addresses(label, is_named), 1) if label else link[0]
+        return link[0].replace(label, safe_label, 1)
     shown = f"({_defang(target)})"
-    return f"{_addresses(label, is_named)} {shown}" if label else shown
+    if not label:
+        return shown
+    return f"{safe_label} {shown}"
 
 
 def _addresses(text: str, is_named: IsNamed) -> str:
     def replace_address(found: re.Match[str]) -> str:
         address = without_punctuation(found[0])
-        return found[0] if is_named(address) else _defang(address) + found[0][len(address) :]
+        if is_named(address):
+            return found[0]
+        return _defang(address) + found[0][len(address) :]
 
     return _ADDRESS.sub(replace_address, text)
 
@@ -125,7 +131,8 @@ def _defang(address: str) -> str:
 
 
 def _card(card: Embed, is_named: IsNamed) -> Embed:
-    title, text = make_links_safe(card.title, is_named), make_links_safe(card.text, is_named)
+    title = make_links_safe(card.title, is_named)
+    text = make_links_safe(card.text, is_named)
     if card.url is None or is_named(card.url):
         return Embed(title=title, text=text, url=card.url)
     return Embed(title=title, text=f"{text}\n{make_links_safe(card.url, is_named)}".strip())
@@ -133,7 +140,8 @@ def _card(card: Embed, is_named: IsNamed) -> Embed:
 
 def _named_in(messages: Iterable[Message]) -> set[str]:
     """By people and by what tools gave; not by the model, nor by a result that repeats what the model had asked for."""
-    named, asked = set[str](), set[str]()
+    named = set[str]()
+    asked = set[str]()
     for message in messages:
         asked.update(str(value) for call in message.tool_calls for value in call.args.values())
         if message.source.kind == "user" or message.source.name == "approval":

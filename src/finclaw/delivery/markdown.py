@@ -1,11 +1,11 @@
-"""The parser of the model's Markdown: CommonMark with tables, read as a chat reads it.
+"""The parser of the model's Markdown, CommonMark with tables, read as a chat reads it; and the reader of its lines.
 
 A star between digits is arithmetic and an underscore in a name belongs to it; marks work beside Korean, Chinese and
 Japanese letters, where no space stands; tags are text; nothing that was written is left out.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Final, NamedTuple
 
@@ -19,6 +19,18 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 from markdown_it.token import Token
 
+from finclaw.delivery.document import (
+    NO_MARKS,
+    Dialect,
+    DocumentPlace,
+    Escapes,
+    Fixed,
+    Inline,
+    Leave,
+    TextRun,
+    Wrapper,
+    Writing,
+)
 from finclaw.taint.addresses import DELIMITERS, without_punctuation
 
 _DEEPEST: Final = 12
@@ -95,12 +107,14 @@ def _read_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     first = len(state.tokens)
     if not table(state, start, end, silent):
         return False
-    columns, row, last = 0, 0, None
+    columns = 0
+    row = 0
+    last: Token | None = None
     for token in state.tokens[first:]:
         if token.type == "th_open":
             columns += 1
         elif token.type == "tr_open":
-            row = token.map[0] if token.map else 0
+            row = (token.map or [0])[0]
         elif token.type == "inline":
             last = token
         elif token.type == "tr_close" and row > start and last is not None:
@@ -127,8 +141,11 @@ def _read_inlines(state: StateCore) -> None:
 def _read_simple_marks(text: str) -> list[Token] | None:
     """Words with simple marks, as the parser would read them in three times the time, which an answer of 100 kB full of
     marks does not have. None: something else is in it."""
-    tokens, at = list[Token](), 0
-    for found in _SIMPLE_MARKS.finditer(text) if _SIGNS.search(text) else ():
+    if _SIGNS.search(text) is None:
+        return [Token("text", "", 0, content=text)]
+    tokens = list[Token]()
+    at = 0
+    for found in _SIMPLE_MARKS.finditer(text):
         if found.start() > at:
             if _SIGNS.search(text, at, found.start()):
                 return None
@@ -155,11 +172,13 @@ def _read_emphasis(state: StateInline, silent: bool) -> bool:
         return False
     scanned = state.scanDelims(state.pos, marker == "*")
     length = scanned.length
-    before = state.src[state.pos - 1] if state.pos else " "
+    before = state.src[max(0, state.pos - 1) : state.pos] or " "
     behind = state.src[state.pos + length : state.pos + length + 2] or " "
-    opens, closes = scanned.can_open, scanned.can_close
+    opens = scanned.can_open
+    closes = scanned.can_close
     if _is_word(before, behind, marker, length):
-        opens = closes = False
+        opens = False
+        closes = False
     elif marker == "*":
         opens = opens or (_WIDE.match(before) is not None and not behind[0].isspace())
         closes = closes or (_WIDE.match(behind) is not None and not before.isspace())
@@ -195,8 +214,10 @@ def _read_destination(text: str, pos: int, maximum: int) -> _Destination:
     found = _DESTINATION.match(text, pos, maximum)
     if found is None:
         return _Destination(False, 0, "")
-    inside = found["inside"]
-    return _Destination(True, found.end(), unescapeAll(found[0] if inside is None else inside))
+    target = found["inside"]
+    if target is None:
+        target = found[0]
+    return _Destination(True, found.end(), unescapeAll(target))
 
 
 def _read_address(state: StateInline, silent: bool) -> bool:
@@ -219,3 +240,162 @@ def _read_address(state: StateInline, silent: bool) -> bool:
 _LINE_END: Final = Token("softbreak", "br", 0)
 _MARKS: Final = {tag: (Token(f"{tag}_open", tag, 1), Token(f"{tag}_close", tag, -1)) for tag in ("strong", "em")}
 _parser: Final = _make_parser()
+
+
+# ── lines in all forms of a document ─────────────────────────────────────────────────────────────────────────────
+
+_STYLES: Final = {"strong_open": "bold", "em_open": "italic", "s_open": "strike", "link_open": "link"}
+
+_LEAVE: Final = Leave()
+
+
+class _Opened(NamedTuple):
+    """Marks that are open: nothing is written for those that are open already, or for which there is no room."""
+
+    style: str
+    cost: int
+    """What all marks that are open take of a part."""
+    is_link: bool = False
+    """It is a link or inside one: its words stay together."""
+    wrapper: Wrapper | None = None
+    behind: TextRun | None = None
+
+    @property
+    def opening(self) -> list[Inline]:
+        if self.wrapper is None:
+            return []
+        return [self.wrapper]
+
+
+class InlineReader:
+    """A reader of inline tokens, each line at one place of the document."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+        self._wrappers = {
+            "bold": writing.wrap(lambda dialect: dialect.bold),
+            "italic": writing.wrap(lambda dialect: dialect.italic),
+            "strike": writing.wrap(lambda dialect: dialect.strike),
+            "code": writing.wrap(lambda dialect: dialect.code("")),
+        }
+        self._costs = {style: writing.get_cost(wrapper) for style, wrapper in self._wrappers.items()}
+        self._addresses: Escapes = writing.each(lambda dialect: dialect.escape_address)
+        joints = writing.each(lambda dialect: dialect.joint)
+        self._joint = Fixed(joints)
+        self._behind_label: Escapes = writing.each(_escape_behind_label)
+
+    def read(self, tokens: Sequence[Token], place: DocumentPlace, style: str = "") -> list[Inline]:
+        """`style`: what all of it is already, as a heading is bold."""
+        found = self._read(tokens, place, style)
+        if any(self._joint.forms):
+            return self._add_joints(found, self._joint)
+        return found
+
+    def _read(self, tokens: Sequence[Token], place: DocumentPlace, style: str) -> list[Inline]:
+        found = list[Inline]()
+        opened = [_Opened(style, place.overhead)]
+        line_end: Fixed | None = None
+        for at, token in enumerate(tokens):
+            kind = token.type
+            if kind == "text":
+                if token.content:
+                    found.append(TextRun(token.content, self._writing.words, not opened[-1].is_link))
+            elif kind in ("softbreak", "hardbreak"):
+                line_end = line_end or Fixed(self._writing.break_line(place), is_line_end=True)
+                found.append(line_end)
+            elif kind == "code_inline":
+                found += self._read_code(token.content, opened[-1].cost)
+            elif kind == "address":
+                found.append(TextRun(token.content, self._addresses, breakable=False))
+            elif kind == "image":
+                found += self._read_image(token, opened)
+            elif token.nesting == 1:
+                opened.append(self._open(token, tokens[at + 1], opened))
+                found += self._begin(opened[-1], token, tokens[at + 1])
+            elif token.nesting == -1:
+                found += self._close(opened.pop())
+            else:
+                found.append(TextRun(token.content, self._writing.words))
+        return found
+
+    def _add_joints(self, inlines: Sequence[Inline], joint: Fixed) -> list[Inline]:
+        """With a joint between every mark and the letter outside it."""
+        joined = list[Inline]()
+        last: Inline | None = None
+        for inline in inlines:
+            opens = isinstance(inline, Wrapper) and isinstance(last, TextRun) and last.text[-1:].isalnum()
+            closed = isinstance(last, Leave) and isinstance(inline, TextRun) and inline.text[:1].isalnum()
+            if opens or closed:
+                joined.append(joint)
+            joined.append(inline)
+            last = inline
+        return joined
+
+    def _read_code(self, code: str, overhead: int) -> list[Inline]:
+        wrapper = self._wrappers["code"]
+        cost = self._costs["code"]
+        if "`" in code:
+            wrapper = self._writing.wrap(lambda dialect: dialect.code(code))
+            cost = self._writing.get_cost(wrapper)
+        if not self._writing.has_room_for(overhead + cost):
+            return [TextRun(code, self._writing.words, breakable=False)]
+        return [wrapper, TextRun(code, self._writing.code, breakable=False), _LEAVE]
+
+    def _read_image(self, token: Token, opened: list[_Opened]) -> list[Inline]:
+        url = str(token.attrs.get("src", ""))
+        label = TextRun(token.content or url, self._writing.words, breakable=False)
+        if opened[-1].is_link:
+            return [label]
+        link = self._make_link(url, opened[-1].cost, is_shown=not token.content)
+        return [*link.opening, label, *self._close(link)]
+
+    # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, token: Token, following: Token, opened: Sequence[_Opened]) -> _Opened:
+        style = _STYLES.get(token.type, "")
+        cost = opened[-1].cost
+        is_link = opened[-1].is_link
+        if style == "link":
+            url = str(token.attrs.get("href", ""))
+            is_shown = following.nesting == -1 or (following.content != "" and url.endswith(following.content))
+            return self._make_link(url, cost, is_shown=is_shown)
+        wrapper = self._wrappers.get(style)
+        more = self._costs.get(style, 0)
+        is_open = any(outer.style == style for outer in opened)
+        if wrapper is None or is_open or not self._writing.has_room_for(cost + more):
+            return _Opened(style, cost, is_link)
+        return _Opened(style, cost + more, is_link, wrapper)
+
+    def _begin(self, opened: _Opened, token: Token, following: Token) -> list[Inline]:
+        """Return the opening marks, and as the label of a link that has none its address."""
+        if opened.style != "link" or following.nesting != -1:
+            return opened.opening
+        return [*opened.opening, TextRun(str(token.attrs.get("href", "")), self._writing.words, breakable=False)]
+
+    def _make_link(self, url: str, cost: int, *, is_shown: bool) -> _Opened:
+        """`is_shown`: the label is the address. Where marks are no way to give it, it stands behind the label."""
+        writing = self._writing
+        wrapper = writing.wrap(lambda dialect: dialect.link(url))
+        more = writing.get_cost(wrapper)
+        behind = TextRun(f" ({url})", self._behind_label, breakable=False)
+        link = _Opened("link", cost + more, is_link=True, wrapper=wrapper, behind=behind)
+        if not writing.has_room_for(cost + more) or 4 * writing.get_size((url,)) > writing.limit:
+            link = _Opened("link", cost, is_link=True, behind=behind._replace(escapes=writing.words))
+        if is_shown:
+            return link._replace(behind=None)
+        return link
+
+    def _close(self, opened: _Opened) -> list[Inline]:
+        closing = list[Inline]()
+        if opened.wrapper:
+            closing.append(_LEAVE)
+        if opened.behind:
+            closing.append(opened.behind)
+        return closing
+
+
+def _escape_behind_label(dialect: Dialect) -> Callable[[str], str]:
+    """Where marks give the address of a link, it is not written behind its label."""
+    if dialect.link("") == NO_MARKS:
+        return dialect.escape
+    return lambda _: ""

@@ -86,10 +86,19 @@ _LONGEST_NAME: Final = 60
 
 def notice(which: Notice, inbound: Inbound, about: str = "") -> Outbound:
     """`about` is what the notice names, as somebody wrote it."""
-    name = " ".join(about.split())
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    text = _WORDS[inbound.reply_language][which].format(about=short)
+    text = _WORDS[inbound.reply_language][which].format(about=_shorten(about))
+    return make_notice(text, inbound)
+
+
+def make_notice(text: str, inbound: Inbound) -> Outbound:
     return Outbound(text=text, kind="notice", reply_to=inbound.answer_to, thread=inbound.thread)
+
+
+def _shorten(name: str) -> str:
+    name = " ".join(name.split())
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return name[: _LONGEST_NAME - 1] + "…"
 
 
 _UNKNOWN_CALLS: Final[dict[Language, str]] = {
@@ -130,13 +139,14 @@ def tool_note(tool: str, language: Language) -> str:
 
 def progress_line(tool: str, language: Language) -> str:
     """What is being done when it takes long; `tool` is empty while the model itself is at work."""
-    return _PROGRESS[language].format(tool=_plain_name(tool)) if tool else _THINKING[language]
+    if not tool:
+        return _THINKING[language]
+    return _PROGRESS[language].format(tool=_plain_name(tool))
 
 
 def _plain_name(tool: str) -> str:
     """`market__get_quote` as a person would write it: `market get quote`."""
-    words = " ".join(tool.replace("_", " ").split())
-    return words if len(words) <= _LONGEST_NAME else words[: _LONGEST_NAME - 1] + "…"
+    return _shorten(tool.replace("_", " "))
 
 
 def limit_notice(limit: str) -> Notice:

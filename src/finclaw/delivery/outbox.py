@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import Context
 from datetime import timedelta
+from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
@@ -83,7 +84,8 @@ class OrderedSender:
         """Messages of whose answer a part was lost lately: a turn that still runs may append more behind it."""
         self._withdrawn: set[str] = set()
         self._watchers: dict[str, Callable[[OutboxItem], None]] = {}
-        self._stopping = self._closing = False
+        self._stopping = False
+        self._closing = False
 
     def watch(self, inbound_id: str, tell: Callable[[OutboxItem], None] | None) -> None:
         """Tell a turn that runs what becomes of its units; None ends that."""
@@ -120,7 +122,10 @@ class OrderedSender:
 
     async def recover(self) -> None:
         """After a start: what was on its way is now in doubt; what was planned is due at once."""
-        units = [mark_doubtful(unit) if unit.state == "sending" else unit for unit in await self._store.pending()]
+        units = list(await self._store.pending())
+        for place, unit in enumerate(units):
+            if unit.state == "sending":
+                units[place] = mark_doubtful(unit)
         doubtful = [unit for unit in units if unit.state == "unknown"]
         if doubtful:
             await self._store.settle(*doubtful)
@@ -128,26 +133,21 @@ class OrderedSender:
 
     def find_planned(self, session: str) -> list[OutboxItem]:
         """The items of a session that wait and of which nothing is being sent."""
-        return [
-            unit
-            for queue in self._queues.values()
-            for unit in queue
-            if unit.session == session and unit.state == "planned"
-        ]
+        units = chain.from_iterable(self._queues.values())
+        return [unit for unit in units if unit.session == session and unit.state == "planned"]
 
     def withdraw(self, items: Collection[str]) -> None:
         """Do not begin to send these any more: their turn was stopped. What is on its way arrives."""
-        waiting = {unit.id for queue in self._queues.values() for unit in queue}
+        waiting = {unit.id for unit in chain.from_iterable(self._queues.values())}
         self._withdrawn |= waiting.intersection(items)
 
     def drop(self, sessions: Collection[str]) -> None:
         """Send no more of what was erased; only the one unit that each place is at goes its way."""
         for queue in self._queues.values():
-            left = [unit for place, unit in enumerate(queue) if place == 0 or unit.session not in sessions]
-            for unit in set(map(_id, queue)) - set(map(_id, left)):
-                del self._since[unit]
-            queue.clear()
-            queue.extend(left)
+            dropped = [unit for place, unit in enumerate(queue) if place and unit.session in sessions]
+            for unit in dropped:
+                del self._since[unit.id]
+                queue.remove(unit)
 
     async def idle(self) -> None:
         """Wait until everything that can be sent now has been."""
@@ -213,13 +213,18 @@ class OrderedSender:
         """Try until it is sent, or certain that it never will be."""
         while True:
             unit, channel = await self._wait_for_channel(unit)
-            end = await self._ask_again(unit) if self._is_too_old(unit) else self._give_up(unit, channel)
+            if self._is_too_old(unit):
+                return await self._ask_again(unit)
+            end = self._give_up(unit, channel)
             if end is not None:
                 return end
             if unit.state != "sending":
                 unit = replace(unit, state="sending")
                 await self._settle(unit)
-            unit = await (self._try(unit, channel) if unit.edits is None else self._replace_preview(unit, channel))
+            if unit.edits is None:
+                unit = await self._try(unit, channel)
+            else:
+                unit = await self._replace_preview(unit, channel)
             if unit.state in ("sent", "dead", "superseded"):
                 return unit
 
@@ -231,14 +236,16 @@ class OrderedSender:
         is_withdrawn = unit.id in self._withdrawn and unit.state != "sending"
         if is_withdrawn or (unit.is_preview and (is_doubtful or self._is_replaced(unit))):
             return supersede(unit)
-        if unit.doubts > MAX_DOUBTS or unit.attempts > MAX_ATTEMPTS:
-            return supersede(unit) if unit.is_preview else replace(unit, state="dead")
-        return None
+        if unit.doubts <= MAX_DOUBTS and unit.attempts <= MAX_ATTEMPTS:
+            return None
+        if unit.is_preview:
+            return supersede(unit)
+        return replace(unit, state="dead")
 
     def _is_replaced(self, preview: OutboxItem) -> bool:
         """The answer that takes its place waits behind it, and it has certainly not been shown."""
         waiting = self._queues.get(preview.lane, ())
-        return preview.state == "planned" and any(each.edits == preview.id for each in waiting)
+        return preview.state == "planned" and any(item.edits == preview.id for item in waiting)
 
     def _is_too_old(self, unit: OutboxItem) -> bool:
         """An answer about a market that is too old to be sent, and certainly has not been.
@@ -262,8 +269,9 @@ class OrderedSender:
         crash_point("send:before")
         try:
             sending = channel.send(mark_resent(unit, channel))
-            is_streamed = unit.is_preview or unit.span is not None
-            receipt = await (asyncio.wait_for(sending, STREAMED_SEND) if is_streamed else sending)
+            if unit.is_preview or unit.span is not None:
+                sending = asyncio.wait_for(sending, STREAMED_SEND)
+            receipt = await sending
         except SendRefused as error:
             return handle_refusal(unit, error)
         except SendFailed as error:
@@ -303,11 +311,14 @@ class OrderedSender:
     async def _wait_for_next(self, unit: OutboxItem, error: SendFailed) -> OutboxItem:
         if unit.is_preview and not unit.doubts:  # one that may be shown must be found, or it would stay for ever
             return supersede(unit)
-        unit = replace(unit, state="unknown" if unit.doubts else "planned", attempts=unit.attempts + 1)
-        wait = RETRY_SECONDS[unit.attempts - 1] if unit.attempts <= len(RETRY_SECONDS) else RETRY_LAST
-        log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, max(wait, error.retry_after or 0))
+        wait = RETRY_LAST
+        if unit.attempts < len(RETRY_SECONDS):
+            wait = RETRY_SECONDS[unit.attempts]
+        wait = max(wait, error.retry_after or 0)
+        unit = replace(_not_on_its_way(unit), attempts=unit.attempts + 1)
+        log.warning("unit %s not sent (%s); next try in %g s", unit.id, error, wait)
         await self._settle(unit)
-        await self._sleep(unit.lane, max(wait, error.retry_after or 0))
+        await self._sleep(unit.lane, wait)
         return unit
 
     async def _wait_in_doubt(self, unit: OutboxItem) -> OutboxItem:
@@ -319,16 +330,18 @@ class OrderedSender:
 
     async def _wait_for_channel(self, unit: OutboxItem) -> tuple[OutboxItem, Channel]:
         """The unit, and its channel once it is there. What waits is not on its way, and must not be taken for it."""
+        wait = LOOK_AGAIN
         channel = self._channels.get(unit.channel)
         if channel is None:
+            wait = RETRY_LAST
             log.error(
                 "units wait for channel %r, which is not configured; configure it to have them sent", unit.channel
             )
         while channel is None or not channel.connected:
             if unit.state == "sending":
-                unit = replace(unit, state="unknown" if unit.doubts else "planned")
+                unit = _not_on_its_way(unit)
                 await self._settle(unit)
-            await self._sleep(unit.lane, LOOK_AGAIN if channel is not None else RETRY_LAST)
+            await self._sleep(unit.lane, wait)
         return unit, channel
 
     async def _sleep(self, place: Place, seconds: float) -> None:
@@ -347,12 +360,15 @@ class OrderedSender:
             self._emit(
                 OutboxItemMoved(unit_id=unit.id, state=unit.state, session=unit.session, inbound_id=unit.inbound_id)
             )
-            if (tell := self._watchers.get(unit.inbound_id)) is not None:
+            tell = self._watchers.get(unit.inbound_id)
+            if tell is not None:
                 tell(unit)
 
 
-def _id(unit: OutboxItem) -> str:
-    return unit.id
+def _not_on_its_way(unit: OutboxItem) -> OutboxItem:
+    if unit.doubts:
+        return replace(unit, state="unknown")
+    return replace(unit, state="planned")
 
 
 def mark_doubtful(unit: OutboxItem) -> OutboxItem:
@@ -377,14 +393,18 @@ def handle_refusal(unit: OutboxItem, error: SendRefused) -> OutboxItem:
 
 def mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:
     """A repeat that the platform would show twice says that it is one."""
-    return unit if not unit.doubts or channel.capabilities.idempotent else _add_mark(unit)
+    if not unit.doubts or channel.capabilities.idempotent:
+        return unit
+    return _add_mark(unit)
 
 
 def _add_mark(unit: OutboxItem) -> OutboxItem:
-    was = unit.outbound
-    rendered = None if was.rendered is None else RESENT_MARK + was.rendered
-    plain = None if was.plain is None else RESENT_MARK + was.plain
-    return replace(unit, outbound=replace(was, text=RESENT_MARK + was.text, rendered=rendered, plain=plain))
+    outbound = replace(unit.outbound, text=RESENT_MARK + unit.outbound.text)
+    if outbound.rendered is not None:
+        outbound = replace(outbound, rendered=RESENT_MARK + outbound.rendered)
+    if outbound.plain is not None:
+        outbound = replace(outbound, plain=RESENT_MARK + outbound.plain)
+    return replace(unit, outbound=outbound)
 
 
 async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: Channel) -> OutboxItem:
@@ -394,8 +414,9 @@ async def show_in_place(unit: OutboxItem, preview: OutboxItem | None, channel: C
     again.
     """
     if preview is None or preview.platform_id is None:
-        is_doubtful = preview is not None and preview.doubts > 0
-        return _send_by_itself(unit, channel, is_doubtful=is_doubtful) if unit.shows_something else supersede(unit)
+        if not unit.shows_something:
+            return supersede(unit)
+        return _send_by_itself(unit, channel, is_doubtful=preview is not None and preview.doubts > 0)
     place = preview.platform_id
     error = await try_change(channel, place, unit)
     if error is None:
@@ -417,7 +438,9 @@ def _send_by_itself(unit: OutboxItem, channel: Channel, *, is_doubtful: bool) ->
     unit = replace(unit, edits=None)
     if not is_doubtful:
         return unit
-    return _add_mark(unit) if channel.capabilities.idempotent else replace(unit, doubts=max(unit.doubts, 1))
+    if channel.capabilities.idempotent:
+        return _add_mark(unit)
+    return replace(unit, doubts=max(unit.doubts, 1))
 
 
 async def try_change(

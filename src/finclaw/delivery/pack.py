@@ -26,8 +26,11 @@ from finclaw.delivery.document import (
 )
 from finclaw.text import LengthUnit, text_length
 
-_LINE, _SENTENCE, _WORD, _FORCED = 3, 2, 1, 0
-"""How good a cut is."""
+_LINE: Final = 3
+"""The best place for a cut; the worse ones follow."""
+_SENTENCE: Final = 2
+_WORD: Final = 1
+_FORCED: Final = 0
 _WORDS: Final = re.compile(r"(\s*)([^\s。、！？，]+[。、！？，]*|[。、！？，]+|$)")
 _STOPS: Final = ("。", "、", "！", "？", "，")
 _SENTENCE_END: Final = re.compile(r"""[.!?。！？…]["'”’)\]*_]{0,3}$""")
@@ -108,7 +111,8 @@ class Packer:
 
     def _write_whole(self, block: Block) -> _Piece | None:
         """The block with all that is in it; None: no part can hold it, which is known before all of it is written."""
-        pieces, least = list[Forms](), 0
+        pieces = list[Forms]()
+        least = 0
         for forms in write_block(block):
             pieces.append(forms)
             least += len(forms[0])  # no unit counts less than a character
@@ -135,32 +139,40 @@ class Packer:
 
     def _find_cut(self, events: Sequence[_Event], start: int) -> int:
         """The end of what goes into this part: the best place in its second half, else the last good one."""
-        used, reserved, is_fresh = self._used, self._reserved, self._is_fresh
+        used = self._used
+        reserved = self._reserved
+        is_fresh = self._is_fresh
         marks = self._marks
         opened = list(self._open)
-        best, last = dict[int, int](), start
+        best = dict[int, int]()
+        last = start
         for place in range(start, len(events)):
-            each = events[place]
-            if isinstance(each, _Piece):
-                if each.cut and not is_fresh:
+            event = events[place]
+            if isinstance(event, _Piece):
+                if event.cut and not is_fresh:
                     last = place
                     if self._is_half_full(used, marks):
-                        best[each.cut] = place
-                size = each.size if is_fresh else each.size + each.gap_size
+                        best[event.cut] = place
+                size = event.size
+                if not is_fresh:
+                    size += event.gap_size
                 if used + size + reserved > self._limit or marks > self._most_marks:
                     if best:
                         return best[max(best)]
                     if last > start or not self._is_fresh:
                         return last
-                    return place if not is_fresh else place + 1
-                used, is_fresh = used + size, is_fresh and not any(each.forms)
-            elif isinstance(each, Wrapper):
-                opened.append(each)
-                used, reserved = used + self._size(each.open), reserved + self._closing_size(each)
-                marks += self._count_marks(each.open)
+                    return place + 1 if is_fresh else place
+                used += size
+                is_fresh = is_fresh and not any(event.forms)
+            elif isinstance(event, Wrapper):
+                opened.append(event)
+                used += self._size(event.open)
+                reserved += self._closing_size(event)
+                marks += self._count_marks(event.open)
             else:
                 wrapper = opened.pop()
-                used, reserved = used + self._size(wrapper.close), reserved - self._closing_size(wrapper)
+                used += self._size(wrapper.close)
+                reserved -= self._closing_size(wrapper)
         return len(events)
 
     # ── inline content as words ─────────────────────────────────────────────────────────────────────────────
@@ -168,35 +180,41 @@ class Packer:
     def _events(self, gap: Forms, inlines: Sequence[Inline]) -> list[_Event]:
         """Inline content word by word, each short enough for a part, and without marks that would fill a part."""
         events: list[_Event] = [self._measure(self._nothing, gap, _FORCED)]
-        overhead, opened = self._overhead(), list[int | None]()
+        overhead = self._overhead()
+        opened = list[int | None]()
         before = ""
-        for each in inlines:
-            if isinstance(each, TextRun):
-                events += self._pieces(each, before, max(self._limit - overhead, 1))
-                before = each.text[-20:] or before
-            elif isinstance(each, Fixed):
-                none = self._nothing
-                forms, gap, cut = (none, each.forms, _LINE) if each.is_line_end else (each.forms, none, _FORCED)
-                events.append(self._measure(forms, gap, cut))
+        for inline in inlines:
+            if isinstance(inline, TextRun):
+                events += self._pieces(inline, before, max(self._limit - overhead, 1))
+                before = inline.text[-20:] or before
+            elif isinstance(inline, Fixed):
+                if inline.is_line_end:
+                    events.append(self._measure(self._nothing, inline.forms, _LINE))
+                else:
+                    events.append(self._measure(inline.forms, self._nothing, _FORCED))
                 before = ""
-            elif isinstance(each, Wrapper):
-                cost = self._get_cost(each)
+            elif isinstance(inline, Wrapper):
+                cost = self._get_cost(inline)
                 if 2 * (overhead + cost) > self._limit:
                     opened.append(None)
                 else:
                     opened.append(cost)
                     overhead += cost
-                    events.append(each)
+                    events.append(inline)
             elif (cost := opened.pop()) is not None:
                 overhead -= cost
-                events.append(each)
+                events.append(inline)
         return events
 
     def _pieces(self, words: TextRun, before: str, room: int) -> Iterator[_Piece]:
-        found = _WORDS.findall(words.text) if words.breakable else [("", words.text)]
+        found = [("", words.text)]
+        if words.breakable:
+            found = _WORDS.findall(words.text)
         for space, word in found:
             cut = _rate_cut(before, space, word)
-            gap = escape_forms(space, words.escapes) if space else self._nothing
+            gap = self._nothing
+            if space:
+                gap = escape_forms(space, words.escapes)
             before = word or before
             piece = self._measure(escape_forms(word, words.escapes), gap, cut)
             if piece.size <= room:
@@ -205,20 +223,25 @@ class Packer:
                 continue
             for chunk in self._chunks(word, words.escapes, room):
                 yield self._measure(chunk, gap, cut)
-                gap, cut = self._nothing, _FORCED
+                gap = self._nothing
+                cut = _FORCED
 
     def _chunks(self, word: str, escapes: Escapes, room: int) -> Iterator[Forms]:
         """A word that no part can hold, cut between characters as people see them, unless one of those is too long."""
         from wcwidth import iter_graphemes  # noqa: PLC0415 - 35 ms of `cold_start`, for a word longer than a message
 
-        chunk, used = list[Forms](), 0
+        chunk = list[Forms]()
+        used = 0
         for grapheme in iter_graphemes(word):
-            whole = escape_forms(grapheme, escapes)
-            for forms in (whole,) if self._size(whole) <= room else [escape_forms(each, escapes) for each in grapheme]:
+            pieces = [escape_forms(grapheme, escapes)]
+            if self._size(pieces[0]) > room:
+                pieces = [escape_forms(character, escapes) for character in grapheme]
+            for forms in pieces:
                 size = self._size(forms)
                 if chunk and used + size > room:
                     yield join_forms(chunk, self._nothing)
-                    chunk, used = [], 0
+                    chunk = []
+                    used = 0
                 chunk.append(forms)
                 used += size
         yield join_forms(chunk, self._nothing)
@@ -226,9 +249,8 @@ class Packer:
     # ── the part that is being written ──────────────────────────────────────────────────────────────────────
 
     def _begin_part(self) -> None:
-        self._written: list[Forms] = [
-            wrapper.resume if place < self._begun else wrapper.open for place, wrapper in enumerate(self._open)
-        ]
+        resumed = [wrapper.resume for wrapper in self._open[: self._begun]]
+        self._written: list[Forms] = [*resumed, *[wrapper.open for wrapper in self._open[self._begun :]]]
         self._used = sum(map(self._size, self._written))
         self._marks = sum(map(self._count_marks, self._written))
         self._is_fresh = True
@@ -247,7 +269,9 @@ class Packer:
             self._begin_part()
 
     def _has_room(self, piece: _Piece) -> bool:
-        size = piece.size if self._is_fresh else piece.gap_size + piece.size
+        size = piece.size
+        if not self._is_fresh:
+            size += piece.gap_size
         has_marks_left = self._marks + piece.marks <= self._most_marks
         return has_marks_left and self._used + size + self._reserved <= self._limit
 
@@ -315,8 +339,10 @@ class Packer:
 
     def _count_marks(self, forms: Forms) -> int:
         """How many tags are opened."""
+        if not self._counts_marks:
+            return 0
         marked = forms[-1]
-        return marked.count("<") - marked.count("</") if self._counts_marks else 0
+        return marked.count("<") - marked.count("</")
 
     def _is_half_full(self, used: int, marks: int) -> bool:
         return 2 * used > self._limit or 2 * marks > self._most_marks
@@ -324,8 +350,12 @@ class Packer:
     def _size(self, forms: Forms) -> int:
         """The longest of those forms that are counted; sums of it are never too small."""
         first = forms[0]
-        size = len(first) if first.isascii() else text_length(first, self._unit)
-        return size if self._counted == 1 else max(size, text_length(forms[1], self._unit))
+        size = len(first)
+        if not first.isascii():
+            size = text_length(first, self._unit)
+        if self._counted == 1:
+            return size
+        return max(size, text_length(forms[1], self._unit))
 
 
 def _rate_cut(before: str, space: str, word: str) -> int:
@@ -334,4 +364,6 @@ def _rate_cut(before: str, space: str, word: str) -> int:
         return _FORCED
     if "\n" in space:
         return _LINE
-    return _SENTENCE if _SENTENCE_END.search(before) else _WORD
+    if _SENTENCE_END.search(before):
+        return _SENTENCE
+    return _WORD

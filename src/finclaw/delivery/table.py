@@ -7,18 +7,17 @@ what stands in the plain text is laid out as above.
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from markdown_it.token import Token
 
 from finclaw.delivery.document import Block, DocumentPlace, Fixed, Forms, Inline, TextRun, Wrapper, Writing
+from finclaw.delivery.markdown import InlineReader
 from finclaw.kernel.envelope import NewFile
 from finclaw.text import Language, LengthUnit, text_length
 
 Alignment = Literal["", "left", "center", "right"]
-
-ReadInlines = Callable[[Sequence[Token], DocumentPlace, str], list[Inline]]
 
 WIDEST: Final = 44
 """Columns of a screen. A telephone shows about so many letters of code in a line."""
@@ -27,7 +26,7 @@ _FIGURE: Final = re.compile(
     r"[-+−±(]?\s?(?:[₩$€£¥]|[A-Z]{3}\s)?[-+−]?\d[\d,.]*\s?(?:%p?|[조억만천]?원|[조억만천주배]|[xXkKmMbB]|bps?|[A-Z]{3})?\)?"
 )
 
-_FORMULA: Final = re.compile(r"[=@\t\r]|[-+](?![\s\d.,]*(?:%|\d))")
+_FORMULA: Final = re.compile(r"\A(?:[=@\t\r]|[-+](?![\s\d.,]*(?:%|\d)))")
 """What a spreadsheet would run."""
 
 
@@ -40,6 +39,14 @@ _ENDINGS: Final = {
 }  # fmt: skip
 
 _ENDING: Final = re.compile(r"[a-z0-9]{1,8}")
+
+_BREAKS: Final = {"softbreak": " ", "hardbreak": " "}
+
+_ALIGNMENTS: Final[dict[object, Alignment]] = {
+    "text-align:left": "left",
+    "text-align:center": "center",
+    "text-align:right": "right",
+}
 
 _CODE: Final[dict[Language, str]] = {
     "en": "📎 {name} (attached, {lines:,} lines)",
@@ -103,7 +110,9 @@ class LongBlocks:
 
 def read_table(tokens: Sequence[Token]) -> Table:
     """A table from its tokens, from `table_open` on."""
-    head, rows, alignments = list[Cell](), list[list[Cell]](), list[Alignment]()
+    head = list[Cell]()
+    rows = list[list[Cell]]()
+    alignments = list[Alignment]()
     cells = head
     for place, token in enumerate(tokens):
         if token.type == "tr_open" and alignments:
@@ -113,24 +122,12 @@ def read_table(tokens: Sequence[Token]) -> Table:
             children = tokens[place + 1].children or ()
             cells.append(Cell(children, _read_words(children)))
             if token.type == "th_open":
-                alignments.append(_read_alignment(token))
+                alignments.append(_ALIGNMENTS.get(token.attrs.get("style"), ""))
     return Table(head, rows, alignments)
 
 
 def _read_words(tokens: Sequence[Token]) -> str:
-    return "".join([" " if token.type.endswith("break") else token.content for token in tokens]).strip()
-
-
-def _read_alignment(token: Token) -> Alignment:
-    match str(token.attrs.get("style", "")).removeprefix("text-align:"):
-        case "left":
-            return "left"
-        case "center":
-            return "center"
-        case "right":
-            return "right"
-        case _:
-            return ""
+    return "".join([_BREAKS.get(token.type, token.content) for token in tokens]).strip()
 
 
 def write_csv(table: Table) -> bytes:
@@ -138,39 +135,39 @@ def write_csv(table: Table) -> bytes:
     file = io.StringIO()
     writer = csv.writer(file)
     for row in (table.head, *table.rows):
-        writer.writerow([f"'{cell.text}" if _FORMULA.match(cell.text) else cell.text for cell in row])
+        writer.writerow([_FORMULA.sub(r"'\g<0>", cell.text) for cell in row])
     return file.getvalue().encode("utf-8-sig")
 
 
 class TableLayout:
     """A layout of one table at one place of a document."""
 
-    def __init__(self, table: Table, writing: Writing, place: DocumentPlace, read_inlines: ReadInlines) -> None:
+    def __init__(self, table: Table, writing: Writing, place: DocumentPlace, inlines: InlineReader) -> None:
         self._table = table
         self._writing = writing
         self._place = place
-        self._read_inlines = read_inlines
+        self._read_inlines = inlines.read
 
     def make_block(self) -> Block:
         lines = self._align_lines()
         block = None
         if self._writing.dialects[-1].has_blocks:
             block = self._make_real(lines)
-        elif lines is not None:
+        elif lines:
             block = self._make_code(lines)
         return block or self._make_list()
 
     # ── aligned lines ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _align_lines(self) -> list[str] | None:
-        """The head, a line below it, and the rows. None: too wide, or with links, which code cannot have."""
-        rows = [self._table.head, *self._table.rows]
+    def _align_lines(self) -> list[str]:
+        """Return the head, a line below it, and the rows; nothing: too wide, or with links, which code cannot have."""
+        rows = self._rows()
         if any(token.type in ("link_open", "image") for row in rows for cell in row for token in cell.tokens):
-            return None
+            return []
         sizes = [[_get_width(cell.text) for cell in row] for row in rows]
         widths = [max(column) for column in zip(*sizes, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) > WIDEST:
-            return None
+            return []
         alignments: list[Alignment] = [self._get_alignment(column) for column in range(len(widths))]
         lines = [
             "  ".join(map(_pad, [cell.text for cell in row], widths, size, alignments))
@@ -180,12 +177,16 @@ class TableLayout:
 
     def _get_alignment(self, column: int) -> Alignment:
         """As it was written, else figures on the right."""
+        if self._table.alignments[column]:
+            return self._table.alignments[column]
         texts = [row[column].text for row in self._table.rows if row[column].text]
-        is_figures = bool(texts) and all(_FIGURE.fullmatch(text) for text in texts)
-        return self._table.alignments[column] or ("right" if is_figures else "left")
+        if texts and all(_FIGURE.fullmatch(text) for text in texts):
+            return "right"
+        return "left"
 
     def _make_code(self, lines: Sequence[str]) -> Block | None:
-        writing, gap = self._writing, self._writing.break_code_line(self._place)
+        writing = self._writing
+        gap = writing.break_code_line(self._place)
         rows = [Block(gap, [TextRun(line, writing.code, breakable=False)], keep=True) for line in lines[2:]]
         head = writing.write(Block(gap, [TextRun(line, writing.code) for line in lines[:1]]))
         rule = (lines[1],) * len(head)
@@ -211,13 +212,17 @@ class TableLayout:
 
     # ── real tables ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _make_real(self, lines: Sequence[str] | None) -> Block | None:
-        plain = [*lines[:1], *lines[2:]] if lines is not None else list(map(self._write_line, self._rows()))
-        marked = [self._write_row(row, "td" if place else "th") for place, row in enumerate(self._rows())]
-        head = f"{plain[0]}\n{lines[1]}\n" if lines is not None else f"{plain[0]}\n"
-        opening: Forms = (head, f"<table><thead>{marked[0]}</thead><tbody>")
+    def _make_real(self, lines: Sequence[str]) -> Block | None:
+        """`lines`: the plain text, aligned; empty if it cannot be."""
+        head = "".join(f"{line}\n" for line in lines[:2])
+        plain = lines[2:]
+        if not lines:
+            head = f"{self._write_line(self._table.head)}\n"
+            plain = list(map(self._write_line, self._table.rows))
+        marked = [self._write_row(row, "td") for row in self._table.rows]
+        opening: Forms = (head, f"<table><thead>{self._write_row(self._table.head, 'th')}</thead><tbody>")
         closing: Forms = ("", "</tbody></table>")
-        rows = [Block(("\n", ""), [Fixed(forms)], keep=True) for forms in zip(plain[1:], marked[1:], strict=True)]
+        rows = [Block(("\n", ""), [Fixed(forms)], keep=True) for forms in zip(plain, marked, strict=True)]
         return self._make_rows(rows, Wrapper(opening, closing, closing, opening))
 
     def _rows(self) -> Sequence[Sequence[Cell]]:
@@ -230,29 +235,30 @@ class TableLayout:
         return "".join(["<tr>", *[f"<{tag}>{self._write_cell(cell)[-1]}</{tag}>" for cell in row], "</tr>"])
 
     def _write_cell(self, cell: Cell) -> Forms:
-        return self._writing.write(Block((), self._read_inlines(cell.tokens, self._place, "")))
+        return self._writing.write(Block((), self._read_inlines(cell.tokens, self._place)))
 
     # ── rows as a list ──────────────────────────────────────────────────────────────────────────────────────
 
     def _make_list(self) -> Block:
-        writing, place = self._writing, self._writing.indent(self._place, "  ")
-        gap, items = writing.break_line(self._place), list[Block]()
-        bullet = Fixed(writing.each(lambda dialect: "• " if dialect.has_blocks else dialect.bullet))
+        writing = self._writing
+        place = writing.indent(self._place, "  ")
+        gap = writing.break_line(self._place)
+        line_end = Fixed(writing.break_line(place), is_line_end=True)
+        bullet = Fixed(writing.each(lambda dialect: dialect.bullet))
+        items = list[Block]()
         for row in self._table.rows or [self._table.head]:
             inlines: list[Inline] = [bullet]
-            for column, cell in enumerate(row):
-                if cell.text:
-                    inlines += [Fixed(writing.break_line(place), is_line_end=True)] if len(inlines) > 1 else []
-                    inlines += self._read_item(column, cell, place) if self._table.rows else []
-                    inlines += self._read_inlines(cell.tokens, place, "")
+            for head, cell in zip(self._table.head, row, strict=True):
+                if not cell.text:
+                    continue
+                if len(inlines) > 1:
+                    inlines.append(line_end)
+                if self._table.rows and head.text:
+                    inlines += self._read_inlines(head.tokens, place)
+                    inlines.append(TextRun(": ", writing.words))
+                inlines += self._read_inlines(cell.tokens, place)
             items.append(Block(gap, inlines, keep=True))
         return Block(writing.nothing, children=items)
-
-    def _read_item(self, column: int, cell: Cell, place: DocumentPlace) -> list[Inline]:
-        head = self._table.head[column]
-        if not head.text:
-            return []
-        return [*self._read_inlines(head.tokens, place, ""), TextRun(": ", self._writing.words)]
 
 
 def _get_width(text: str) -> int:
@@ -261,12 +267,12 @@ def _get_width(text: str) -> int:
     from wcwidth import wcswidth  # noqa: PLC0415 - 35 ms of `cold_start`, for tables with letters of other scripts
 
     width = wcswidth(text)
-    return width if width >= 0 else len(text)
+    if width < 0:
+        return len(text)
+    return width
 
 
 def _pad(text: str, width: int, size: int, alignment: Alignment) -> str:
     space = width - size
-    if alignment == "right":
-        return " " * space + text
-    left = space // 2 if alignment == "center" else 0
+    left = {"right": space, "center": space // 2}.get(alignment, 0)
     return " " * left + text + " " * (space - left)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from finclaw.approvals.card import without_forged_consent
-from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
+from finclaw.delivery.control import extract_control_tokens, is_silent
 from finclaw.delivery.format import (
     FormatOptions,
     FormattedPart,
@@ -84,14 +84,17 @@ def make_visible(
     were sent already. `is_card`: the gateway asks for an approval, and only then may a button hold one. `options`: how
     it is formatted; None: as the channel alone needs it.
     """
-    if outbound.kind != "notice":
-        outbound = _clean_outbound(outbound)
     is_notice = outbound.kind == "notice"
-    heard = ExtractedTokens(outbound.text) if is_notice else extract_control_tokens(outbound.text, begun=begun)
-    text, tokens = heard.clean_content, heard.tokens
+    text = outbound.text
+    tokens: tuple[ControlToken, ...] = ()
+    if not is_notice:
+        outbound = _clean_outbound(outbound)
+        extracted = extract_control_tokens(outbound.text, begun=begun)
+        text = extracted.clean_content
+        tokens = extracted.tokens
     if is_silent(tokens):
         return Visible((), text, tokens)
-    options = get_format_options(capabilities) if options is None else options
+    options = options or get_format_options(capabilities)
     if outbound.embeds:
         cards, others = format_embeds(outbound.embeds, options, is_literal=is_notice)
         text = "\n\n".join([text, *map(write_embed, others)])
@@ -99,8 +102,10 @@ def make_visible(
     if outbound.attachments or outbound.actions:
         outbound = (_with_decisions if is_card else _with_lines)(replace(outbound, text=text), capabilities)
         text = outbound.text
-    lines = [] if is_card or options.markup == "source" else _action_lines(outbound.actions, "{}")
-    parts, files = _freeze_parts(replace(outbound, text=text), options, "\n".join(lines))
+    lines = ""
+    if not is_card and options.markup != "source":
+        lines = _action_lines(outbound.actions, "{}")
+    parts, files = _freeze_parts(replace(outbound, text=text), options, lines)
     return Visible(parts, text.strip(), tokens, files)
 
 
@@ -114,7 +119,7 @@ def apply_visibility_checks(
     is_card: bool = False,
     options: FormatOptions | None = None,
 ) -> Visible:
-    """What a person gets: the words without what a check found in them, or a line that says why there are none.
+    """Return what a person gets: the words without what a check found in them, or a line that says why there are none.
 
     `about` is a draft in all but its text; `begun`, `is_card` and `options` are as for `make_visible`.
     """
@@ -124,11 +129,11 @@ def apply_visibility_checks(
     reasons = list[str]()
     try:
         parts = visible.parts
-        cards = _keep(checks, (each for part in parts for each in part.embeds), about, reasons)
-        made = {each.name for each in visible.files}  # made of the text, which is checked
-        attached = (each for part in parts for each in part.attachments if each.name not in made)
+        cards = _keep(checks, (card for part in parts for card in part.embeds), about, reasons)
+        made = {file.name for file in visible.files}  # made of the text, which is checked
+        attached = (file for part in parts for file in part.attachments if file.name not in made)
         files = _keep(checks, attached, about, reasons)
-        actions = _keep(checks, (each for part in parts for each in part.actions), about, reasons)
+        actions = _keep(checks, (action for part in parts for action in part.actions), about, reasons)
         text = _correct(checks, replace(about, text=visible.text), reasons)
         if text == visible.text and not reasons:
             return visible
@@ -148,12 +153,13 @@ def apply_visibility_checks(
 
 
 def find_objection(checks: Sequence[Check], draft: Draft) -> str | None:
-    """The first reason against this draft; None when every check lets it pass."""
+    """Return the first reason against this draft; None when every check lets it pass."""
     try:
-        found = next(_find_all(checks, draft), None)
+        for found in _find_all(checks, draft):
+            return found.reason
     except _Withheld as withheld:
         return str(withheld)
-    return None if found is None else found.reason
+    return None
 
 
 # ── files and buttons, where the channel has none ───────────────────────────────────────────────────────────────
@@ -161,29 +167,36 @@ def find_objection(checks: Sequence[Check], draft: Draft) -> str | None:
 
 def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
     """What the channel cannot show becomes lines of the text. No button may hold an approval: that is for cards."""
-    actions = tuple(each for each in outbound.actions if clean_words(each.command) == each.command)
-    carried = tuple(each for each in outbound.attachments if each.size <= capabilities.media.get(each.kind, -1))
-    lines = [
-        f"📎 {each.name}{': ' if each.alt else ''}{each.alt}" for each in outbound.attachments if each not in carried
-    ]
+    actions = tuple(action for action in outbound.actions if clean_words(action.command) == action.command)
+    carried = tuple(file for file in outbound.attachments if file.size <= capabilities.media.get(file.kind, -1))
+    lines = [_describe_file(file) for file in outbound.attachments if file not in carried]
     if not has_buttons_for(capabilities, actions):
-        lines += _action_lines(actions, "{}" if outbound.kind == "notice" else "`{}`")
+        lines.append(_action_lines(actions, "{}" if outbound.kind == "notice" else "`{}`"))
         actions = ()
-    text = "\n\n".join(part for part in (outbound.text.rstrip(), "\n".join(lines)) if part)
+    text = "\n\n".join(filter(None, (outbound.text.rstrip(), "\n".join(filter(None, lines)))))
     return replace(outbound, text=text, attachments=carried, actions=actions)
 
 
+def _describe_file(file: OutboundFile) -> str:
+    if not file.alt:
+        return f"📎 {file.name}"
+    return f"📎 {file.name}: {file.alt}"
+
+
 def _with_decisions(card: Outbound, capabilities: Capabilities) -> Outbound:
-    """The buttons of a card where the channel has them, and knows who presses one. Its text has the commands already.
+    """Keep the buttons of a card where the channel has them, and knows who presses one.
 
-    Files of the same turn are told of as in any message.
+    The text of the card has the commands already. Files of the same turn are described as in any message.
     """
-    buttons = card.actions if capabilities.authenticated and has_buttons_for(capabilities, card.actions) else ()
-    return replace(_with_lines(replace(card, actions=()), capabilities), actions=buttons)
+    described = _with_lines(replace(card, actions=()), capabilities)
+    if not capabilities.authenticated or not has_buttons_for(capabilities, card.actions):
+        return described
+    return replace(described, actions=card.actions)
 
 
-def _action_lines(actions: tuple[ActionButton, ...], command: str) -> list[str]:
-    return [f"{place}. {each.label}: {command.format(each.command)}" for place, each in enumerate(actions, start=1)]
+def _action_lines(actions: tuple[ActionButton, ...], form: str) -> str:
+    lines = [f"{place}. {action.label}: {form.format(action.command)}" for place, action in enumerate(actions, start=1)]
+    return "\n".join(lines)
 
 
 # ── the form in which it is kept and sent ───────────────────────────────────────────────────────────────────────
@@ -192,8 +205,10 @@ def _action_lines(actions: tuple[ActionButton, ...], command: str) -> list[str]:
 def _freeze_parts(
     outbound: Outbound, options: FormatOptions, lines: str
 ) -> tuple[tuple[Outbound, ...], tuple[NewFile, ...]]:
-    """The parts, and the files that were made of some blocks. Only the first part answers the message, a reply mark on
-    each would shout; what is beside the text stands below the last. `lines`: the actions as they are typed.
+    """Return the parts, and the files that were made of some blocks. `lines`: the actions as they are typed.
+
+    Only the first part answers the message, a reply mark on each would shout; what is beside the text stands below the
+    last.
     """
     formatted = format_message(outbound.text, options, is_literal=outbound.kind == "notice")
     if lines and formatted.parts and not _has_room(formatted.parts[-1], lines, options):
@@ -205,32 +220,37 @@ def _freeze_parts(
     frozen = [_freeze_part(outbound, part, lines, is_whole=not formatted.was_split) for part in formatted.parts]
     if not frozen and (outbound.embeds or outbound.attachments or outbound.actions):
         frozen = [replace(outbound, text="", plain=lines or None, facts=())]
-    files = tuple(
-        OutboundFile(
-            blob=sha256(each.data).hexdigest(), name=each.name, mime=each.mime, alt=each.alt, size=len(each.data)
-        )
-        for each in formatted.files
-    )
-    if frozen and files:
-        frozen[-1] = replace(frozen[-1], attachments=(*frozen[-1].attachments, *files))
+    if frozen and formatted.files:
+        made = map(_freeze_file, formatted.files)
+        frozen[-1] = replace(frozen[-1], attachments=(*frozen[-1].attachments, *made))
     return tuple(frozen), formatted.files
 
 
 def _freeze_part(outbound: Outbound, part: FormattedPart, lines: str, *, is_whole: bool) -> Outbound:
     """A reply in one part keeps its Markdown; of several each has its words alone."""
-    text = outbound.text.strip() if is_whole else part.plain
-    plain = f"{part.plain}\n\n{lines}" if lines and part.is_last else part.plain
-    return replace(
+    text = part.plain
+    if is_whole:
+        text = outbound.text.strip()
+    plain = part.plain
+    if lines and part.is_last:
+        plain = f"{plain}\n\n{lines}"
+    frozen = replace(
         outbound,
         text=text,
-        reply_to=outbound.reply_to if part.index == 0 else None,
-        embeds=outbound.embeds if part.is_last else (),
-        attachments=outbound.attachments if part.is_last else (),
-        actions=outbound.actions if part.is_last else (),
         facts=(),
         rendered=None if part.content == plain else part.content,
         plain=None if plain == text else plain,
     )
+    if part.index > 0:
+        frozen = replace(frozen, reply_to=None)
+    if not part.is_last:
+        frozen = replace(frozen, embeds=(), attachments=(), actions=())
+    return frozen
+
+
+def _freeze_file(file: NewFile) -> OutboundFile:
+    digest = sha256(file.data).hexdigest()
+    return OutboundFile(blob=digest, name=file.name, mime=file.mime, alt=file.alt, size=len(file.data))
 
 
 def _has_room(part: FormattedPart, lines: str, options: FormatOptions) -> bool:
@@ -239,24 +259,20 @@ def _has_room(part: FormattedPart, lines: str, options: FormatOptions) -> bool:
 
 def _clean_outbound(outbound: Outbound) -> Outbound:
     text = clean_words(outbound.text)
-    if outbound.attachments or outbound.actions:
-        outbound = replace(
-            outbound,
-            attachments=tuple(
-                replace(each, name=clean_words(each.name), alt=clean_words(each.alt)) for each in outbound.attachments
-            ),
-            actions=tuple(replace(each, label=clean_words(each.label)) for each in outbound.actions),
-        )
-    if text is outbound.text and not outbound.embeds:
+    if text is outbound.text and not (outbound.embeds or outbound.attachments or outbound.actions):
         return outbound
-    embeds = tuple(
-        Embed(title=clean_words(each.title), text=clean_words(each.text), url=each.url) for each in outbound.embeds
-    )
-    return replace(outbound, text=text, embeds=embeds)
+    embeds = [
+        Embed(title=clean_words(card.title), text=clean_words(card.text), url=card.url) for card in outbound.embeds
+    ]
+    attachments = [
+        replace(file, name=clean_words(file.name), alt=clean_words(file.alt)) for file in outbound.attachments
+    ]
+    actions = [replace(action, label=clean_words(action.label)) for action in outbound.actions]
+    return replace(outbound, text=text, embeds=tuple(embeds), attachments=tuple(attachments), actions=tuple(actions))
 
 
 def clean_words(text: str) -> str:
-    """A model's words as a person may see them. The very same text where nothing has to go."""
+    """Return a model's words as a person may see them; the same object where nothing has to go."""
     return without_forged_consent(redact_for_display(text))
 
 
@@ -294,10 +310,11 @@ def _find_all(checks: Sequence[Check], draft: Draft) -> Iterator[DraftFinding]:
 def _keep(checks: Sequence[Check], things: Iterable[T], about: Draft, reasons: list[str]) -> tuple[T, ...]:
     """Cards, files or buttons to which nobody objects. One goes as a whole: a part of it tells something else."""
     kept = list[T]()
-    for each in things:
-        why = find_objection(checks, replace(about, text="\n".join(str(word) for word in astuple(each) if word)))
+    for thing in things:
+        text = "\n".join(str(word) for word in astuple(thing) if word)
+        why = find_objection(checks, replace(about, text=text))
         if why is None:
-            kept.append(each)
+            kept.append(thing)
         else:
             reasons.append(why)
     return tuple(kept)
@@ -307,7 +324,7 @@ def _keep(checks: Sequence[Check], things: Iterable[T], about: Draft, reasons: l
 
 
 def _correct(checks: Sequence[Check], draft: Draft, reasons: list[str]) -> str:
-    """The text without what was found, checked again. Adds why sentences were left out. Raises _Withheld."""
+    """Return the text without what was found, checked again. Adds why sentences were left out. Raises _Withheld."""
     rounds = 0
     while findings := tuple(_find_all(checks, draft)):
         if rounds == 2 * _MOST_ROUNDS:
@@ -320,23 +337,28 @@ def _correct(checks: Sequence[Check], draft: Draft, reasons: list[str]) -> str:
 
 
 def _without_findings(text: str, findings: Sequence[DraftFinding], *, replacing: bool) -> tuple[str, Sequence[str]]:
-    """The text with the replacements in it and without the other findings' sentences, and the reasons of those."""
-    edits = sorted(findings, key=lambda each: (each.start, each.end))
-    changed, removed = list[DraftFinding](), list[DraftFinding]()
-    for each in edits:
-        overlaps = bool(changed) and each.start < changed[-1].end
-        (changed if replacing and each.replacement is not None and not overlaps else removed).append(each)
-    gone = [_widen_to_sentences(text, each) for each in removed]
-    changed = [each for each in changed if not any(each.start < end and start < each.end for start, end in gone)]
-    pieces, at = list[str](), 0
-    for start, end, instead in sorted(
-        [*((*span, "") for span in gone), *((each.start, each.end, each.replacement or "") for each in changed)]
-    ):
+    """Return the text with the replacements and without the sentences of other findings, and the reasons of those."""
+    changed = list[DraftFinding]()
+    removed = list[DraftFinding]()
+    for finding in sorted(findings, key=lambda finding: (finding.start, finding.end)):
+        overlaps = bool(changed) and finding.start < changed[-1].end
+        if replacing and finding.replacement is not None and not overlaps:
+            changed.append(finding)
+        else:
+            removed.append(finding)
+    gone = [_widen_to_sentences(text, finding) for finding in removed]
+    edits = [(start, end, "") for start, end in gone]
+    for finding in changed:
+        if not any(finding.start < end and start < finding.end for start, end in gone):
+            edits.append((finding.start, finding.end, finding.replacement or ""))
+    pieces = list[str]()
+    at = 0
+    for start, end, instead in sorted(edits):
         if start >= at:
             pieces += (text[at:start], instead)
         at = max(at, end)
     pieces.append(text[at:])
-    return "".join(pieces).strip(), [each.reason for each in removed]
+    return "".join(pieces).strip(), [finding.reason for finding in removed]
 
 
 def _widen_to_sentences(text: str, finding: DraftFinding) -> tuple[int, int]:
@@ -346,7 +368,9 @@ def _widen_to_sentences(text: str, finding: DraftFinding) -> tuple[int, int]:
             break
         start = end.end()
     behind = SENTENCE_END.search(text, max(finding.end - 1, start))
-    return start, len(text) if behind is None else behind.end()
+    if behind is None:
+        return start, len(text)
+    return start, behind.end()
 
 
 def _has_words(text: str) -> bool:

@@ -14,9 +14,9 @@ from finclaw.cancellation import asked_to_stop
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Channel, Clock
-from finclaw.pipeline.journal import Halt
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.pipeline.settings import AckSettings
+from finclaw.pipeline.stage import Halt
 
 log = logging.getLogger(__name__)
 

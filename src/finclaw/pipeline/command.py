@@ -23,8 +23,8 @@ from finclaw.kernel.port import Clock, Command, CommandReply, CommandScope, Laye
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import OutcomeKind
 from finclaw.pipeline.gate import NormalMessage, normalize, tidy
-from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.persons import PersonDirectory
+from finclaw.pipeline.stage import Halt, skip
 from finclaw.redaction.redact import describe_error
 from finclaw.sessions.carried_over import KeptOptions
 from finclaw.taint.sources import is_typed
@@ -110,8 +110,12 @@ class Commands:
 
     def is_stop(self, inbound: Inbound) -> bool:
         """Whether this message stops what runs: it waits for nothing, and a full conversation takes it."""
-        parsed = self._parse_accepted(inbound) if is_typed(inbound) else None
-        command = None if parsed is None else self.registry.get(parsed.name)
+        if inbound.kind not in ("message", "action") or not is_typed(inbound):
+            return False
+        parsed = self._parse_accepted(inbound)
+        if parsed is None:
+            return False
+        command = self.registry.get(parsed.name)
         return command is not None and command.name == STOP
 
     async def answer(

@@ -1,31 +1,39 @@
-"""Stage 8, deliver: the reply passes its ring and the last filter, is frozen into outbox items, and the turn ends."""
+"""Stage 8, deliver: the reply passes its ring and the last filter, is frozen into outbox items, and the turn ends.
+
+The outcome of a message, its part of the conversation and its outbox items are one commit.
+"""
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from finclaw.agent.turn_state.turn_log import TurnLog
+from finclaw.agent.tool_results import answer_open_calls
+from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
 from finclaw.approvals.messages import CARDS
 from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.links import SafeLinks
-from finclaw.delivery.notice import Notice, notice
+from finclaw.delivery.notice import Notice, make_notice, notice
 from finclaw.delivery.outbox import OrderedSender
 from finclaw.delivery.visible import Check, Visible, apply_visibility_checks, make_visible
 from finclaw.errors import BlobRefused, SessionError, StoreFailed, Superseded
-from finclaw.kernel.envelope import Capabilities, Outbound
+from finclaw.kernel.envelope import Capabilities, Outbound, new_id
+from finclaw.kernel.message import NOTES, Append, Message, Remove, Replace, Source, Text
 from finclaw.kernel.port import Channel, Clock
+from finclaw.kernel.record import Finish, JoinedOutcome, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, DraftKind, Outcome, TurnResult, TurnStatus
-from finclaw.kernel.store_port import Store
+from finclaw.kernel.store_port import Store, retry_until_committed
 from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
-from finclaw.pipeline.finish import Finisher, close_conversation, forget_messages, set_final_text
 from finclaw.pipeline.message_run import MessageRun
-from finclaw.sessions.conversation import RecentConversations
 from finclaw.taint.sources import sources_met
 from finclaw.tools.outbound_files import keep_files
+from finclaw.transcript.conversation import RecentConversations
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +57,9 @@ class Deliver:
         checks: Sequence[Check],
         early: EarlyDelivery,
     ) -> None:
-        self._put_blob = store.put_blob
+        self._store = store
         self._ring = ring
-        self._finisher = Finisher(store, sender, recent, clock)
+        self._sender = sender
         self._channels = channels
         self._recent = recent
         self._clock = clock
@@ -65,7 +73,7 @@ class Deliver:
         rest = _find_rest(turn, result.text, tokens)
         outbound = Outbound(
             text=rest.text,
-            reply_to=None if turn.has_answered else run.answer_to,
+            reply_to=run.reply_to,
             thread=run.inbound.thread,
             attachments=result.files,
             actions=result.buttons,
@@ -86,7 +94,7 @@ class Deliver:
             visible = self._add_action_line(run, visible)
         if visible.parts or turn.has_answered:
             if text or visible.text:
-                set_final_text(turn, text or visible.text, self._clock.now())
+                _set_final_text(turn, text or visible.text, self._clock.now())
             run.reply = next(iter(visible.parts), outbound)
             reply = f"{rest.seen}{visible.text}".strip()
             outcome = run.end_with("answered", reason, reply=reply, result=result)
@@ -94,7 +102,7 @@ class Deliver:
             outcome = _end_silently(run, result, visible)
         outcome = _with_sources(run, outcome)
         in_place = not result.asked
-        await self._finisher.finish_turn(run, turn, outcome, visible.parts, result.status, in_place=in_place)
+        await self._finish_turn(run, turn, outcome, visible.parts, result.status, in_place=in_place)
         return outcome
 
     async def close(self, run: MessageRun, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
@@ -107,7 +115,7 @@ class Deliver:
         elif skip_layers:
             visible = make_visible(run.reply, self._capabilities(run))
         else:
-            visible = await self._prepare_notice(run, "command" if outcome.kind == "command" else "notice")
+            visible = await self._prepare_notice(run, run.reply, "command" if outcome.kind == "command" else "notice")
         text = visible.text
         visible = self._add_action_line(run, visible)
         outcome = replace(
@@ -117,7 +125,7 @@ class Deliver:
             facts=outcome.facts or run.reply_facts,
         )
         if run.log is None:
-            await self._finisher.end_message(run, outcome, visible.parts)
+            await self._end_message(run, outcome, visible.parts)
             return outcome
         self._close_turn(run, run.log, text or f"[{outcome.kind}: {outcome.reason}]")
         status: TurnStatus = "failed"
@@ -126,22 +134,24 @@ class Deliver:
         elif run.undoes:
             status = "completed"
         try:
-            await self._finisher.finish_turn(run, run.log, outcome, visible.parts, status)
+            await self._finish_turn(run, run.log, outcome, visible.parts, status)
         except Superseded:  # the conversation belongs to somebody else now; the message still needs its end
             self._recent.forget(run.accepted.session)
-            await self._finisher.end_message(run, outcome, visible.parts)
+            await self._end_message(run, outcome, visible.parts)
         return outcome
 
     def _close_turn(self, run: MessageRun, turn: TurnLog, ending: str) -> None:
         """Leave in the conversation what the person saw of the turn, or nothing of one that nobody has read."""
         if run.undoes:
-            forget_messages(turn)
-        elif run.unaffordable and not turn.items:
-            forget_messages(turn)
+            _forget_messages(turn)
+        elif run.unaffordable and not turn.items:  # it must not make the next model call more expensive
+            _forget_messages(turn)
             run.carry.told = ()
         else:
             texts = (_find_seen_text(turn), ending)
-            close_conversation(turn, "\n\n".join(filter(None, texts)), self._clock.now())
+            now = self._clock.now()
+            answer_open_calls(turn, now)
+            _set_final_text(turn, "\n\n".join(filter(None, texts)), now)
 
     # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
 
@@ -170,8 +180,7 @@ class Deliver:
             raise SessionError(f"an answer in {len(visible.parts)} parts is too long to be sent; {most} are possible")
         return visible
 
-    async def _prepare_notice(self, run: MessageRun, kind: DraftKind) -> Visible:
-        reply = run.reply or Outbound(text="")
+    async def _prepare_notice(self, run: MessageRun, reply: Outbound, kind: DraftKind) -> Visible:
         if run.inbound.from_extension == CARDS:  # as in `answer`: past every layer
             return self._apply_checks(run, reply, kind, is_card=True)
         try:
@@ -194,7 +203,7 @@ class Deliver:
         if not visible.files:
             return visible
         try:
-            await keep_files(self._put_blob, visible.files)
+            await keep_files(self._store.put_blob, visible.files)
         except (BlobRefused, StoreFailed) as error:
             log.warning("a long block stays in the text, its file cannot be kept: %s", error)
             return self._apply_checks(run, outbound, kind, begun=begun)
@@ -224,10 +233,7 @@ class Deliver:
         """Put the gateway's own line about an approved action before the model's words, past every layer."""
         if run.log is None or not run.log.told_action:
             return visible
-        line = Outbound(
-            text=run.log.told_action, kind="notice", reply_to=run.inbound.answer_to, thread=run.inbound.thread
-        )
-        first = self._apply_checks(run, line, "notice")
+        first = self._apply_checks(run, make_notice(run.log.told_action, run.inbound), "notice")
         return Visible((*first.parts, *visible.parts), f"{first.text}\n\n{visible.text}".strip(), visible.tokens)
 
     def _capabilities(self, run: MessageRun) -> Capabilities:
@@ -235,6 +241,87 @@ class Deliver:
         if channel is None:
             return Capabilities()
         return channel.capabilities
+
+    # ── the commits that end messages: afterwards nothing that happens can change the outcome ───────────────
+
+    async def _finish_turn(
+        self,
+        run: MessageRun,
+        turn: TurnLog,
+        outcome: Outcome,
+        parts: tuple[Outbound, ...],
+        status: TurnStatus,
+        *,
+        in_place: bool = False,
+    ) -> None:
+        """Fold the turn and end its message. `in_place`: the answer replaces its preview, or takes it back."""
+        claim = turn.claim
+        parts, preview = _follow_early_delivery(turn, parts, in_place=in_place)
+        run.remove_unseen()
+        outcome, joined = run.share_outcome(outcome)
+        items = self._sender.plan(run.accepted, parts, claim.turn_id, len(turn.items))
+        if preview is not None and items:
+            items = (replace(items[0], edits=preview.id), *items[1:])
+        finish = Finish(
+            turn_id=claim.turn_id,
+            session=claim.session,
+            inbound_id=claim.inbound_id,
+            epoch=claim.epoch,
+            status=status,
+            steps=len(turn.answers),
+            events=turn.unlogged,
+            outcome=outcome,
+            units=items,
+            spend=turn.ledger.unbooked_lines(),
+            context=context_tokens(turn),
+            joined=joined,
+            undoes=run.undoes,
+            asks=status == "waiting_for_human" and run.asks_person,
+            told=run.carry.told,
+        )
+        messages = turn.conversation.lasting_messages
+
+        def on_commit() -> None:
+            self._recent.keep(claim.session, claim.version + 1, messages)
+            run.carry.update_copy(run.accepted, self._clock.now(), asks=finish.asks, told=finish.told)
+            self._release_recorded(run, outcome, items, joined)
+
+        async def commit() -> None:
+            await retry_until_committed(lambda: self._store.finish(finish, on_commit), self._clock, "the end of a turn")
+
+        with run.deadline.pause():  # from here on the answer exists; its time cannot run out any more
+            if run.sequencer is None:
+                await commit()
+            else:
+                await run.sequencer.send_final(commit)
+
+    async def _end_message(self, run: MessageRun, outcome: Outcome, parts: tuple[Outbound, ...]) -> None:
+        """End a message without a turn, or one whose conversation belongs to somebody else by now."""
+        first = run.accepted.items
+        begun = run.accepted.attempts > 0
+        spend: tuple[Spend, ...] = ()
+        if run.log is not None:
+            first = len(run.log.items)
+            begun = True
+            spend = run.log.ledger.unbooked_lines()  # of a turn that failed or was stopped, too: it was paid for
+        items = self._sender.plan(run.accepted, parts, None, first)
+        outcome, joined = run.share_outcome(outcome)
+
+        def on_commit() -> None:
+            run.carry.update_copy(run.accepted, self._clock.now())
+            self._release_recorded(run, outcome, items, joined)
+
+        end = partial(self._store.end, run.accepted.id, outcome, items, on_commit, spend)
+        commit = partial(end, begun=begun, joined=joined, kept_line=run.carry.kept_line)
+        await retry_until_committed(commit, self._clock, "an outcome")
+
+    def _release_recorded(
+        self, run: MessageRun, outcome: Outcome, items: tuple[OutboxItem, ...], joined: tuple[JoinedOutcome, ...]
+    ) -> None:
+        """One step: the answer is on its way before the next message of the session may begin."""
+        run.recorded = outcome
+        self._sender.enqueue(items)
+        run.leave(joined)
 
 
 class _Rest(NamedTuple):
@@ -298,3 +385,100 @@ def _with_sources(run: MessageRun, outcome: Outcome) -> Outcome:
     if run.log is None or not run.accepted.inbound.is_internal:
         return outcome
     return replace(outcome, sources=sources_met(run.log.conversation, run.accepted.inbound))
+
+
+# ── parts behind what was shown early ───────────────────────────────────────────────────────────────────────────
+
+
+def _follow_early_delivery(
+    turn: TurnLog, parts: tuple[Outbound, ...], *, in_place: bool
+) -> tuple[tuple[Outbound, ...], OutboxItem | None]:
+    """Return the parts as they follow what was shown early, and the preview that the first of them replaces.
+
+    A preview that stays loses the button that stops it; that is the gateway's own word, which no stop withdraws.
+    """
+    preview = turn.preview
+    if in_place:
+        if turn.items:
+            parts = _separate_media(parts, has_preview=preview is not None)
+        return parts, preview
+    shown = turn.shown_preview
+    if preview is None or shown is None or not shown.actions:
+        return parts, None
+    return (replace(shown, actions=(), kind="notice"), *parts), preview
+
+
+def _separate_media(parts: tuple[Outbound, ...], *, has_preview: bool) -> tuple[Outbound, ...]:
+    """Return the parts with files by themselves, behind their text: a preview cannot become a file."""
+    separate: list[Outbound] = []
+    if has_preview and not parts:
+        separate.append(Outbound(text=""))
+    for part in parts:
+        if part.attachments and (part.text or (has_preview and not separate)):
+            separate.append(replace(part, attachments=(), actions=(), embeds=()))
+            separate.append(replace(part, text="", rendered=None, plain=None, reply_to=None))
+        else:
+            separate.append(part)
+    return tuple(separate)
+
+
+# ── what the turn leaves in the conversation ────────────────────────────────────────────────────────────────────
+
+
+def _set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
+    """Make `text` the turn's last words: what layers or the gate changed is changed in the conversation too."""
+    answer = _find_last_answer(turn)
+    if answer is None or answer.tool_calls:
+        turn.push(Append(Message(new_id(), "assistant", (Text(text),), Source("system"), now)))
+        return
+    if answer.text == text:
+        return
+    reply, notes = _split_notes(text, answer.text)
+    metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, reply)}
+    if notes:
+        metadata[NOTES] = notes
+    others = tuple(block for block in answer.blocks if not isinstance(block, Text))
+    turn.push(Replace(answer.id, replace(answer, blocks=(*others, Text(reply)), metadata=metadata)))
+
+
+def _find_last_answer(turn: TurnLog) -> Message | None:
+    """Return what the model said last, as it stands now: a layer may have replaced it, removed it or added to it."""
+    if not turn.answers:
+        return None
+    name = turn.answers[-1].id
+    for event in turn.conversation.events:
+        if isinstance(event, Replace) and event.target == name:
+            name = event.message.id
+    return next((message for message in reversed(turn.conversation.next_messages) if message.id == name), None)
+
+
+def _split_notes(text: str, written: str) -> tuple[str, str]:
+    """Split off the notes at the end of an answer: as many lines in brackets as the model has not written itself.
+
+    A model that reads them in its own messages repeats them.
+    """
+    whole = text.rstrip()
+    reply = whole
+    for _ in range(_count_last_brackets(text) - _count_last_brackets(written)):
+        reply = reply.rpartition("\n")[0].rstrip()
+    if not reply or reply == whole:
+        return text, ""
+    return reply, text[len(reply) :]
+
+
+def _count_last_brackets(text: str) -> int:
+    lines: Sequence[str] = [line for line in text.split("\n") if line.strip()]
+    return sum(1 for _ in takewhile(lambda line: line.startswith("(") and line.rstrip().endswith(")"), reversed(lines)))
+
+
+def _text_for_replay(written: str, seen: str) -> str | int:
+    """Return what the model itself wrote: its text, or its length where the person saw it with more behind."""
+    if seen.startswith(written):
+        return len(written)
+    return written
+
+
+def _forget_messages(turn: TurnLog) -> None:
+    """Leave nothing of a turn in the conversation."""
+    for message in tuple(turn.messages):
+        turn.push(Remove(message.id))

@@ -29,16 +29,16 @@ from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Store, retry_until_committed
 from finclaw.pipeline.context import ContextFieldProviders, show_attachments
-from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import LEFT_OUT, MessageRun
 from finclaw.pipeline.persons import PersonDirectory
-from finclaw.sessions.carried_over import LeftOut, pack_line
-from finclaw.sessions.conversation import Conversation, SessionOpening
+from finclaw.pipeline.stage import Halt, skip
+from finclaw.sessions.carried_over import LeftOut, SessionOpening, pack_line
+from finclaw.sessions.lane import JoinOffer
 from finclaw.sessions.pool import Pools
-from finclaw.sessions.steering import JoinOffer
-from finclaw.sessions.waiting import PASSED_OVER, KnownSession, LaneWaiting, WaitingMessage
+from finclaw.sessions.waiting import PASSED_OVER, LaneWaiting, WaitingMessage
 from finclaw.taint.sources import SOURCES, describe_author, sources_of
 from finclaw.tools.control_tokens import neutralize_control_tokens
+from finclaw.transcript.conversation import Conversation
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,8 @@ class Dispatch:
         message = WaitingMessage(
             accepted=accepted,
             inbound=run.inbound,
-            known=KnownSession(self._opening.find_options(accepted.session), messages),
+            options=self._opening.find_options(accepted.session),
+            has_conversation=bool(messages),
             make_words=lambda: self._make_input(run),
             emit=run.emit,
             ids=run.ids,

@@ -261,7 +261,7 @@ class LocalEngine:
             host = self._runs.find(accepted.joined_to)
             joined = () if host is None or host.log is None else host.log.claim.joined
             return accepted.joined_to if any(each.id == accepted.id for each in joined) else None
-        running = self._lanes.list_open(accepted.session)
+        running = self._lanes.find(accepted.session).list_open()
         has_joined = any(each.id == accepted.id and offer is not None and offer.is_joined for each, offer in running)
         return running[0][0].id if has_joined else None
 
@@ -292,9 +292,8 @@ class LocalEngine:
         if task is None or accepted is None or has_begun or accepted.claim is not None or self.has_joined(accepted):
             return None
         if run is not None:  # else it pauses, or has not begun to move
-            run.leave_lane = lambda: None
-        if (lane := self._lanes.find(accepted.session)) is not None:
-            lane.withdraw_offer(accepted.ticket)
+            run.keeps_place = True
+        self._lanes.find(accepted.session).withdraw_offer(accepted.ticket)
         self._suspended.add(inbound_id)
         try:
             task.cancel()

@@ -13,13 +13,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from msgspec import Struct
 
 from finclaw.approvals.people import People
+from finclaw.delivery.notice import make_notice
 from finclaw.errors import ToolError
 from finclaw.kernel.calendar import Calendar, Opening
-from finclaw.kernel.envelope import Inbound, Outbound, Sender
+from finclaw.kernel.envelope import Inbound, Sender
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
-from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.persons import PersonDirectory
+from finclaw.pipeline.stage import Halt, skip
 from finclaw.text import Language
 
 _MENTION: Final = re.compile(r"<@!?([A-Za-z0-9_.:-]{1,128})>")
@@ -178,7 +179,7 @@ class MarketHours:
         if opening is None:
             return
         text = self._format_line(opening, inbound, self._persons.find(inbound))
-        reply = Outbound(text=text, kind="notice", reply_to=inbound.answer_to, thread=inbound.thread)
+        reply = make_notice(text, inbound)
         reason = f"outside of market hours, by pipeline.respect_market_hours: {opening.market} {opening.reason}"
         raise Halt("skip", reason, outcome="skipped", reply=reply)
 

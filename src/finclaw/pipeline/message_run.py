@@ -1,184 +1,36 @@
-"""The state of one message in the pipeline, its deadline and the way to stop it, and the runs of all messages there."""
+"""The run of one message through the pipeline, the outcomes of its failures, and the runs of all messages."""
 
-import asyncio
-from collections.abc import Callable
+import logging
 from dataclasses import dataclass, field
 from itertools import takewhile
-from types import TracebackType
 from typing import Final, Literal
 
 from msgspec.structs import asdict, replace
 
+from finclaw.agent.model.failover import reason_with_hint
+from finclaw.agent.tool_results import find_unknown_calls
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.errors import TurnStopped
+from finclaw.delivery.notice import Notice, describe_unknown_calls, error_notice, limit_notice, make_notice, notice
+from finclaw.errors import BudgetExceeded, ModelUnknown, ProviderError, Superseded, ToolLoop, TurnStopped
 from finclaw.kernel.envelope import Inbound, Outbound
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.message import Remove
 from finclaw.kernel.record import Accepted, JoinedOutcome, StopMark
 from finclaw.kernel.scope import Draft, DraftKind, MessageContext, Outcome, OutcomeKind, TurnResult
-from finclaw.pipeline.journal import Halt, Journal
 from finclaw.pipeline.recovery import UNRESTRICTED, Entry
 from finclaw.pipeline.reply_sequencer import ReplySequencer
+from finclaw.pipeline.stage import Deadline, Halt, Journal, Stoppable
+from finclaw.redaction.redact import describe_error
 from finclaw.sessions.carried_over import MessageCarry
+from finclaw.sessions.lane import Lanes
 from finclaw.sessions.pool import Seat
 from finclaw.sessions.steering import LaneSteering
+from finclaw.sessions.waiting import INTERRUPTED
+
+log = logging.getLogger(__name__)
 
 LEFT_OUT: Final = "left_out"
 """In the metadata of words that tell of messages which were left out: how many."""
-
-
-class Deadline:
-    """A timeout as `asyncio.timeout`, with a clock that can be stopped.
-
-    One timer looks at it, and is set again only when it looked too early, so that stopping and going on costs nothing.
-
-    It runs from now on, not from when it is entered. One deadline may lie `within` a longer one, which stands still
-    with it.
-    """
-
-    def __init__(self, seconds: float, within: "Deadline | None" = None) -> None:
-        self._within = within
-        self._loop = asyncio.get_running_loop() if within is None else within._loop
-        self.time = self._loop.time
-        self._ends = self.time() + seconds
-        """A time of the event loop's, put off by every pause."""
-        self._pauses = 0
-        self._paused_at = 0.0
-        self._task: asyncio.Task[object] | None = None
-        self._cancelled_before = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self.expired = False
-
-    async def __aenter__(self) -> "Deadline":
-        self._task = asyncio.current_task(self._loop)
-        if self._task is None:
-            raise RuntimeError("a deadline needs a task to stop")
-        self._cancelled_before = self._task.cancelling()
-        self._look()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self.expired or task is None:
-            return
-        wanted_by_others = task.uncancel() > self._cancelled_before
-        if isinstance(error, asyncio.CancelledError) and not wanted_by_others:
-            raise TimeoutError from error
-
-    def pause(self) -> "Pause":
-        """Time stands still in this block. After the deadline there is none to stop, and no harm in it."""
-        return Pause(self)
-
-    def stop(self, now: float) -> None:
-        if self._within is not None:
-            self._within.stop(now)
-        if not self._pauses:
-            self._paused_at = now
-        self._pauses += 1
-
-    def go_on(self, now: float) -> None:
-        if self._within is not None:
-            self._within.go_on(now)
-        self._pauses -= 1
-        if self._pauses:
-            return
-        self._ends += now - self._paused_at
-        if self._timer is None:  # it looked while the clock stood still
-            self._look()
-
-    def _look(self) -> None:
-        self._timer = None
-        if self._task is None or self._pauses or self.expired:
-            return
-        if self.time() < self._ends:
-            self._timer = self._loop.call_at(self._ends, self._look)
-        else:
-            self.expired = True
-            self._task.cancel()
-
-
-class Pause:
-    """A context manager in which the clock of a deadline stands still."""
-
-    __slots__ = ("_deadline",)
-
-    def __init__(self, deadline: Deadline) -> None:
-        self._deadline = deadline
-
-    def __enter__(self) -> None:
-        self._deadline.stop(self._deadline.time())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._deadline.go_on(self._deadline.time())
-
-
-class Stoppable:
-    """A block that can be stopped.
-
-    `stop` cancels whatever is awaited, and TurnStopped comes out instead of the cancellation.
-
-    Like a timeout whose time somebody else decides. It may be entered again after it was left.
-    """
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[object] | None = None
-        self._cancelling = 0
-        self._reason: str | None = None
-        self.by_person = self.is_told = False
-        """Who stopped it, and whether somebody else tells the sender of it."""
-        self.stop_sending: Callable[[], None] | None = None
-        """Of a turn whose answer is shown while it is being written: shows no more of it, at once."""
-
-    @property
-    def is_stopped(self) -> bool:
-        return self._reason is not None
-
-    @property
-    def mark(self) -> StopMark | None:
-        """That it was stopped, as it is kept."""
-        return None if self._reason is None else StopMark(self._reason, told=self.is_told)
-
-    def stop(self, reason: str, *, by_person: bool = False, told: bool = False) -> bool:
-        """False: it is stopped already. One that is not inside is stopped when it next enters."""
-        if self._reason is not None:
-            return False
-        self._reason, self.by_person, self.is_told = reason, by_person, told
-        if self.stop_sending is not None:  # whoever ignores the cancellation shows nothing more either
-            self.stop_sending()
-        # Not at once: whoever asks may be an observer in that very task, and nothing there awaits at this moment.
-        asyncio.get_running_loop().call_soon(self._cancel)
-        return True
-
-    def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    def __enter__(self) -> None:
-        self._task = asyncio.current_task()
-        self._cancelling = self._task.cancelling() if self._task else 0
-        if self._reason is not None:  # asked between two blocks
-            self._task = None
-            raise TurnStopped(self._reason)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if self._reason is None or task is None:
-            return
-        left = task.uncancel() if task.cancelling() > self._cancelling else self._cancelling
-        if kind is asyncio.CancelledError and left > self._cancelling:  # somebody else wants this task to end too
-            return
-        # Also when all went well: a layer may have swallowed the cancellation, or it came in the last moment.
-        if kind is None or issubclass(kind, Exception | asyncio.CancelledError):
-            raise TurnStopped(self._reason) from error
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,8 +43,7 @@ class MessageRun(MessageContext):
     """For the eight stages."""
     patience: Deadline
     """For the stages and the message layers around them."""
-    leave_lane: Callable[[], None]
-    """Gives the lane to the next message. Idempotent."""
+    lanes: Lanes
     isolation: Entry = UNRESTRICTED
     """Its hold on the crash isolation, which it leaves while it waits for its lane."""
     stoppable: Stoppable = field(default_factory=Stoppable)
@@ -214,32 +65,41 @@ class MessageRun(MessageContext):
     """The turn that its own takes out of the conversation."""
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
+    keeps_place: bool = False
+    """It is taken out of the pipeline to come back: it keeps its place in the lane."""
+    has_left: bool = False
 
     @property
     def last_of_question(self) -> Accepted:
         """The message that the answer is shown with: of those that the turn began with, the last."""
-        log, steering = self.log, self.steering
-        before = log.claim.joined[: _count_questions(log) - 1] if log is not None and log.claim.joined else ()
-        return (self.accepted, *before, *(() if steering is None else steering.joined_at_start))[-1]
+        messages = [self.accepted]
+        if self.log is not None and self.log.claim.joined:
+            messages += self.log.claim.joined[: _count_questions(self.log) - 1]
+        if self.steering is not None:
+            messages += self.steering.joined_at_start
+        return messages[-1]
 
     def share_outcome(self, outcome: Outcome) -> tuple[Outcome, tuple[JoinedOutcome, ...]]:
         """The message's own end, and the ends of those that joined its turn and share its fate.
 
         One is answered, and the others say with which one.
         """
-        log, steering = self.log, self.steering
-        joined = () if log is None else log.claim.joined
-        if log is not None and steering is not None:
-            joined = (*joined, *steering.list_seen(len(log.answers)))
+        if self.log is None:
+            return outcome, ()
+        joined = self.log.claim.joined
+        if self.steering is not None:
+            joined = (*joined, *self.steering.list_seen(len(self.log.answers)))
         if not joined:
             return outcome, ()
-        last = self.last_of_question if outcome.kind == "answered" else self.accepted
-        kind: OutcomeKind = "joined" if outcome.kind in ("answered", "skipped") else outcome.kind
-        reason = f"answered with message {last.id}" if kind == "joined" else outcome.reason
-        end = Outcome(kind=kind, reason=reason, turn_id=outcome.turn_id)
-        ends = tuple(JoinedOutcome(each.id, outcome if each.id == last.id else end) for each in joined)
-        own = outcome if last.id == self.accepted.id else replace(outcome, kind=kind, reason=end.reason, reply=None)
-        return own, ends
+        shown_with = self.accepted
+        if outcome.kind == "answered":
+            shown_with = self.last_of_question
+        end = Outcome(kind=outcome.kind, reason=outcome.reason, turn_id=outcome.turn_id)
+        if outcome.kind in ("answered", "skipped"):
+            end = replace(end, kind="joined", reason=f"answered with message {shown_with.id}")
+        outcomes = {message.id: end for message in joined} | {shown_with.id: outcome}
+        own = outcomes.get(self.accepted.id) or replace(outcome, kind=end.kind, reason=end.reason, reply=None)
+        return own, tuple([JoinedOutcome(message.id, outcomes[message.id]) for message in joined])
 
     def drop_directives(self, inbound: Inbound) -> None:
         """Go on with the message without its directives; the journal says which options they set."""
@@ -260,23 +120,39 @@ class MessageRun(MessageContext):
         limits = self.accepted.inbound.limits
         return limits is None or limits.pool == "main"
 
-    def leave(self) -> None:
-        """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent."""
-        if self.steering is not None:
-            self.steering.settle(())
-            self.steering.close()
+    def leave(self, joined: tuple[JoinedOutcome, ...] = ()) -> None:
+        """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent.
+
+        `joined`: of the messages that joined its turn, those that have ended with it.
+        """
+        if self.has_left:
+            return
+        self.has_left = True
         if self.sequencer is not None:
             self.sequencer.mark_complete()
-        seat, self.seat = self.seat, None
-        if seat is not None:
-            seat.release()
-        self.leave_lane()
+        if self.steering is not None:
+            self.steering.close(joined)
+        if self.seat is not None:
+            self.seat.release()
+        if not self.keeps_place:
+            self.lanes.leave(self.accepted.session, self.accepted.ticket)
 
     @property
-    def answer_to(self) -> str:
-        """The platform's id of the message that the answer refers to."""
+    def reply_to(self) -> str | None:
+        """The platform's id of the message that the next part of the answer refers to; None: another part does."""
+        if self.log is not None and self.log.has_answered:
+            return None
         last = self.last_of_question
-        return self.inbound.answer_to if last is self.accepted else last.inbound.answer_to
+        if last is self.accepted:
+            return self.inbound.answer_to
+        return last.inbound.answer_to
+
+    @property
+    def unknown_calls(self) -> tuple[str, ...]:
+        """The tools that move money, were cut off, and may have done so."""
+        if self.log is None:
+            return ()
+        return find_unknown_calls(self.log)
 
     @staticmethod
     def of(ctx: MessageContext) -> "MessageRun":
@@ -287,7 +163,9 @@ class MessageRun(MessageContext):
     @property
     def reply_facts(self) -> tuple[Fact, ...]:
         """The facts of what the sender is told without an answer."""
-        return () if self.reply is None else self.reply.facts
+        if self.reply is None:
+            return ()
+        return self.reply.facts
 
     @property
     def has_markdown(self) -> bool:
@@ -302,14 +180,14 @@ class MessageRun(MessageContext):
         reply: str | None = None,
         result: TurnResult | None = None,
     ) -> Outcome:
-        """The outcome as far as the journal goes."""
+        """Make the outcome, with the journal as far as it goes."""
         done = result or TurnResult(status="failed", text="")
         return Outcome(
             kind=kind,
             reason=reason,
             reply=reply,
             is_markdown=self.has_markdown,
-            turn_id=self.log.claim.turn_id if self.log else None,
+            turn_id=self.log and self.log.claim.turn_id,
             stages=self.journal.entries,
             tools=done.tools,
             facts=done.facts,
@@ -320,27 +198,23 @@ class MessageRun(MessageContext):
         )
 
     def make_draft(self, kind: DraftKind, text: str = "") -> Draft:
-        """What visibility checks are told about words of this run."""
-        results = () if self.log is None else self.log.results
-        return Draft(
+        """Make what visibility checks are told about words of this run."""
+        draft = Draft(
             text=text,
             kind=kind,
             language=self.inbound.reply_language,
             question=self.inbound.text,
-            facts=(*self.reply_facts, *(fact for result in results for fact in result.facts)),
-            context=() if self.log is None else self.log.conversation.lasting_messages,
+            facts=self.reply_facts,
         )
-
-    def end_by_halt(self, halt: Halt) -> Outcome:
-        self.reply = halt.reply
-        return self.end_with(halt.outcome, halt.reason, reply=halt.reply.text if halt.reply else None)
+        if self.log is None:
+            return draft
+        found = (fact for result in self.log.results for fact in result.facts)
+        return replace(draft, facts=(*self.reply_facts, *found), context=self.log.conversation.lasting_messages)
 
     def complete_outcome(self, outcome: Outcome) -> Outcome:
-        """An outcome that a layer made itself, with the journal; what it wants the sender to know is said."""
+        """Add the journal to an outcome that a layer made itself, and tell the sender what it wants to."""
         if self.reply is None and outcome.reply is not None:
-            self.reply = Outbound(
-                text=outcome.reply, kind="notice", reply_to=self.inbound.answer_to, thread=self.inbound.thread
-            )
+            self.reply = make_notice(outcome.reply, self.inbound)
         return replace(outcome, stages=self.journal.entries, duration_ms=self.journal.duration_ms)
 
 
@@ -362,7 +236,8 @@ class MessageRuns:
         """Add a run. One that was stopped while its message waited is stopped at once."""
         inbound_id = run.accepted.id
         self._runs[inbound_id] = run
-        if self._arrivals and (mark := self._arrivals.pop(inbound_id, None)) is not None:
+        mark = self._arrivals.pop(inbound_id, None)
+        if mark is not None:
             run.stoppable.stop(mark.reason, by_person=True, told=mark.told)
 
     def leave(self, run: MessageRun) -> None:
@@ -391,3 +266,85 @@ class MessageRuns:
         """Stop a turn that has begun. One that has not begun is skipped at its turn, and its text is kept."""
         run = self._runs.get(inbound_id)
         return run is not None and run.log is not None and self.stop(inbound_id, reason)
+
+
+# ── failures: each becomes an outcome, and a notice that says what to do about it ───────────────────────────────
+
+
+def end_by_error(run: MessageRun, error: Exception, timeout_ms: int) -> Outcome:
+    if isinstance(error, Halt):
+        run.reply = error.reply
+        return run.end_with(error.outcome, error.reason, reply=error.reply and error.reply.text)
+    which: Notice = "failed"
+    reason = describe_error(error)
+    about = ""
+    match error:
+        case Superseded():
+            which = "reset"
+            reason = str(error)
+        case TurnStopped():
+            reason = str(error)
+            which = _name_stop(run, reason)
+        case ToolLoop():
+            which = "loop"
+            reason = str(error)
+        case ModelUnknown():
+            which = "model_unknown"
+            about = error.model
+            log.warning("a model was chosen that cannot be asked: %s", error)
+        case BudgetExceeded():
+            which = limit_notice(error.limit)
+            run.unaffordable = run.log is not None and not run.log.paid_calls()
+            log.warning("a model was not asked: %s", error)
+        case ProviderError():
+            which = error_notice(error)
+            reason = reason_with_hint(error)
+            log.error("the model did not answer: %s", reason)
+        case TimeoutError() if run.deadline.expired:
+            which = "timeout"
+            reason = f"timeout after {timeout_ms} ms, by pipeline.timeout_ms"
+            log.warning("a message took too long: %s", reason)
+        case _:
+            log.error("a message failed in the pipeline", exc_info=error)
+    return end_with_notice(run, which, reason, about)
+
+
+def _name_stop(run: MessageRun, reason: str) -> Notice:
+    if reason.startswith(INTERRUPTED):
+        return "interrupted"
+    if run.stoppable.by_person:
+        return "stopped"
+    return "stalled"
+
+
+def end_by_leaked_cancellation(run: MessageRun) -> Outcome:
+    """End a message where foreign code let its own cancellation out: a failure like any other."""
+    log.exception("a message failed: a cancellation leaked out of a layer, a provider or a command")
+    return end_with_notice(run, "failed", "CancelledError: not asked for by the gateway")
+
+
+def end_with_notice(run: MessageRun, which: Notice, reason: str, about: str = "") -> Outcome:
+    outcome: OutcomeKind = "failed"
+    if which in ("reset", "stopped", "stalled", "interrupted"):
+        outcome = "stopped"
+    run.reply = None
+    if outcome == "failed" or not run.stoppable.is_told:
+        run.reply = _with_unknown_calls(run, notice(which, run.inbound, about))
+    spent = run.log and run.log.build_result("failed", "")
+    return run.end_with(outcome, reason, reply=run.reply and run.reply.text, result=spent)
+
+
+def last_notice(run: MessageRun, which: Notice) -> Outbound | None:
+    """Return what the sender of a message that is given up is told; None: somebody else tells them."""
+    mark = run.accepted.stop
+    if mark is not None and mark.told and not run.unknown_calls:
+        return None
+    return _with_unknown_calls(run, notice(which, run.inbound))
+
+
+def _with_unknown_calls(run: MessageRun, told: Outbound) -> Outbound:
+    """Add the tools that move money and were cut off: nobody else will say that they may have done so."""
+    if not run.unknown_calls:
+        return told
+    unknown = describe_unknown_calls(run.unknown_calls, run.inbound.reply_language)
+    return replace(told, text=f"{told.text}\n{unknown}")

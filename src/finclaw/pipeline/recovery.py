@@ -50,6 +50,25 @@ class CrashIsolation:
         """Whether no message holds the lock exclusively, or waits to."""
         return not self._exclusive
 
+    def entry_for(self, accepted: Accepted, max_attempts: int, is_stop: Callable[[Inbound], bool]) -> "Entry":
+        """Return the hold on the lock that the pipeline needs for a message.
+
+        Whatever ran when the process died is a suspect, and may be innocent. So those on their last try run one after
+        the other, and one that died with others even then is tried alone.
+        """
+        limits = accepted.inbound.limits
+        if limits is not None and limits.pool == "subagent":
+            return UNRESTRICTED  # it belongs to the turn that waits for it
+        if not self.is_open and is_stop(accepted.inbound):
+            return UNRESTRICTED  # it stops what the others wait for
+        tries = accepted.attempts
+        if tries >= max_attempts:
+            log.warning("message %s was in the pipeline in %d crashes: now it runs alone", accepted.id, tries)
+            return self.exclusive()
+        if tries > 0 and tries + 1 >= max_attempts:
+            return self.one_at_a_time()
+        return self.shared()
+
     def shared(self) -> "Entry":
         return Entry(self)
 
@@ -284,22 +303,31 @@ class Recovery:
     """The recovery of one start. `max_attempts` and `expire_after_s` are settings of the pipeline."""
 
     def __init__(
-        self, store: Inbox, sender: OrderedSender, clock: Clock, *, max_attempts: int, expire_after_s: float
+        self,
+        store: Inbox,
+        sender: OrderedSender,
+        clock: Clock,
+        is_stop: Callable[[Inbound], bool],
+        *,
+        max_attempts: int,
+        expire_after_s: float,
     ) -> None:
+        """`is_stop` knows a message that stops those before it: they do not run again, however far it had come."""
+        self._is_stop = is_stop
         self._max_attempts = max_attempts
         self._expire_after = timedelta(seconds=expire_after_s)
         self._store = store
         self._sender = sender
         self._clock = clock
 
-    async def run(self, give_up: GiveUp, engine: Engine, is_stop: Callable[[Inbound], bool] = lambda _: False) -> None:
+    async def run(self, give_up: GiveUp, engine: Engine) -> None:
         """Units first, so that no new answer overtakes an old one; then messages, session by session, in order.
 
         The lanes know all of them before anything moves: a stale answer's question, asked again, comes after them.
-        `is_stop` knows a message that stops those before it: they do not run again, however far that one had come.
         """
-        unfinished = _with_stops(await self._store.unfinished(), is_stop)
-        if suspects := [accepted for accepted in unfinished if accepted.begun]:
+        unfinished = _with_stops(await self._store.unfinished(), self._is_stop)
+        suspects = [accepted for accepted in unfinished if accepted.begun]
+        if suspects:
             await self._store.nothing_runs()
         for accepted in unfinished:
             engine.expect(accepted)
@@ -315,7 +343,8 @@ class Recovery:
                 if any(fates):
                     group.create_task(self._resume(messages, fates, give_up, engine))
                 else:
-                    _submit_all(messages, engine)
+                    for accepted in messages:
+                        engine.submit(accepted)
 
     def _decide_fate(self, accepted: Accepted, suspects: Sequence[Accepted]) -> Fate | None:
         """None: it is taken up again. What had joined a turn shares that one's fate, or is put back by it."""
@@ -327,8 +356,9 @@ class Recovery:
             return "poison"
         if accepted.inbound.from_extension is not None:  # what an extension said is said, however late
             return None
-        age = self._clock.now() - accepted.accepted_at
-        return "expired" if age > self._expire_after else None
+        if self._clock.now() - accepted.accepted_at > self._expire_after:
+            return "expired"
+        return None
 
     def _caused_crashes(self, accepted: Accepted, suspects: Sequence[Accepted]) -> bool:
         """It was alone in the pipeline when the process died; or it saw so many deaths that it must end anyway."""
@@ -352,18 +382,21 @@ class Recovery:
 def _explain(accepted: Accepted, fate: Fate) -> str:
     if accepted.stop is not None:
         return accepted.stop.reason
-    died = f"the process died {accepted.attempts} times in this message"
-    return died if fate == "poison" else "too old to be answered after a restart"
+    if fate == "poison":
+        return f"the process died {accepted.attempts} times in this message"
+    return "too old to be answered after a restart"
 
 
 def _with_stops(unfinished: Sequence[Accepted], is_stop: Callable[[Inbound], bool]) -> list[Accepted]:
     """With the marks that a stop would have set, had the process not died before."""
     stops = [accepted for accepted in unfinished if is_stop(accepted.inbound)]
     found: list[Accepted] = []
-    for accepted in unfinished:
-        stop = next((each for each in stops if _stops(each, accepted)), None)
-        mark = None if stop is None else StopMark(f"stopped by message {stop.id}", told=True)
-        found.append(replace(accepted, stop=mark) if mark and not accepted.stop else accepted)
+    for message in unfinished:
+        stop = next((stop for stop in stops if _stops(stop, message)), None)
+        marked = message
+        if stop is not None and message.stop is None:
+            marked = replace(message, stop=StopMark(f"stopped by message {stop.id}", told=True))
+        found.append(marked)
     return found
 
 
@@ -371,8 +404,3 @@ def _stops(stop: Accepted, earlier: Accepted) -> bool:
     """A person stops what they have asked before; nothing that the gateway says of its own accord."""
     same = (stop.session, sender_of(stop.inbound)) == (earlier.session, sender_of(earlier.inbound))
     return same and earlier.ticket < stop.ticket and earlier.inbound.from_extension is None
-
-
-def _submit_all(messages: Sequence[Accepted], engine: Engine) -> None:
-    for accepted in messages:
-        engine.submit(accepted)

@@ -1,17 +1,27 @@
-"""The order of the parts of one reply: tool notes, then blocks, then the final.
+"""The order of the parts of one reply: tool notes, then blocks, then the final; and the delivery in blocks.
 
 A sequencer is reserved until it is marked complete, so that nobody takes the pause between two sends for the end.
+A block is a part of an answer that is sent while the model still writes the rest.
 """
 
 import asyncio
 import logging
 import random
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
+from finclaw.agent.turn_state.turn_log import TurnLog
+from finclaw.delivery.visible import SENTENCE_END
+from finclaw.kernel.event import Emit, Event, StepStarted, TextStreamed
 from finclaw.kernel.port import Clock
+from finclaw.kernel.record import TextRange
+from finclaw.pipeline.preview import Preview
+from finclaw.pipeline.settings import BlockSettings
+from finclaw.redaction import hide_known_secrets
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +40,22 @@ MOST_WAITING: Final = 100
 SEND_SECONDS: Final = 30.0
 """For one part, with the layers before it and the platform behind it."""
 
+_PARAGRAPH: Final = re.compile(r"\n[ \t]{0,20}\n\s*")
+_FENCE: Final = re.compile(r"^[ \t]{0,20}```", re.MULTILINE)
+
+SHORTEST_IDLE: Final = 200
+"""Characters. A message for every sentence would be a nuisance."""
+
+SendBlock = Callable[[TextRange], Awaitable[bool]]
+"""False: nothing of this turn can be sent any more before its end."""
+SendNote = Callable[[str], Awaitable[bool]]
+
+
+_NAMES: Final[dict[PartKind, str]] = {"tool": "tool note", "block": "block", "final": "final"}
+
 
 def log_error(error: Exception, kind: PartKind) -> None:
-    log.warning("a %s was not sent: %s", {"tool": "tool note", "block": "block", "final": "final"}[kind], error)
+    log.warning("a %s was not sent: %s", _NAMES[kind], error)
 
 
 class ReplySequencer:
@@ -46,7 +69,10 @@ class ReplySequencer:
         self._waiting: deque[tuple[PartKind, SendPart]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._blocks = 0
-        self._spoiled = self._complete = self._is_pausing = False
+        self._spoiled = False
+        """Blocks are no longer sent: their text belongs to the final."""
+        self._complete = False
+        self._is_pausing = False
         self._changed = asyncio.Event()
 
     def send_tool_note(self, send: SendPart) -> bool:
@@ -104,12 +130,10 @@ class ReplySequencer:
         while not self.is_idle:
             await self._changed.wait()
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────
-
     def _add(self, kind: PartKind, send: SendPart) -> bool:
         phase = _PHASES[kind]
         if self._complete or phase < self._phase or self._phase == _PHASES["final"]:
-            log.info("a %s came too late and is dropped", "tool note" if kind == "tool" else kind)
+            log.info("a %s came too late and is dropped", _NAMES[kind])
             return False
         if kind == "block" and self._spoiled:
             return False
@@ -154,8 +178,8 @@ class ReplySequencer:
             log.exception("the listener for failed sends failed itself")
 
     def _pulse(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 @asynccontextmanager
@@ -184,3 +208,122 @@ async def sequence_reply(
         finally:
             fresh.mark_complete()
             await fresh.wait_for_idle()
+
+
+def block_length(waiting: str, sizes: BlockSettings, *, idle: bool = False) -> int:
+    """Return how much of the text makes a block now; 0: none. It ends with a paragraph if possible, outside of code.
+
+    A text that nobody has added to for a while may be shorter, but not as short as a sentence.
+    """
+    if not sizes.gather or (idle and SHORTEST_IDLE <= len(waiting) <= sizes.longest):
+        return len(waiting)
+    if len(waiting) < sizes.shortest:
+        return 0
+    if paragraph := _last_end(_PARAGRAPH, waiting, sizes.shortest, sizes.longest):
+        return paragraph
+    if len(waiting) <= sizes.longest:
+        return 0  # the paragraph may end within the length of a block
+    return (
+        _last_end(SENTENCE_END, waiting, sizes.shortest, sizes.longest)
+        or _last_end(_PARAGRAPH, waiting, 1, sizes.shortest)
+        or len(waiting)
+    )
+
+
+def _last_end(pattern: re.Pattern[str], text: str, first: int, last: int) -> int:
+    """Return the last place in this range where the pattern ends outside of code; 0: there is none."""
+    ends = [found.end() for found in pattern.finditer(text, 0, last) if found.end() >= first]
+    outside = (end for end in reversed(ends) if len(_FENCE.findall(text[:end])) % 2 == 0)
+    return next(outside, 0)
+
+
+class BlockDelivery:
+    """The blocks of one running turn. Fed with its events, it hands what is complete to the sequencer."""
+
+    def __init__(
+        self,
+        turn: TurnLog,
+        emit: Emit,
+        sequencer: ReplySequencer,
+        send: SendBlock,
+        send_note: SendNote,
+        sizes: BlockSettings,
+        clock: Clock,
+    ) -> None:
+        self._turn = turn
+        self._emit = emit
+        self._sequencer = sequencer
+        self._send = send
+        self._send_note = send_note
+        self._sizes = sizes
+        self._clock = clock
+        self._ended = False
+        self._timer: asyncio.Task[None] | None = None
+        self.changed_at = clock.monotonic()
+        """When the person last saw something new, or the turn began."""
+        self._begin_answer()
+
+    def _begin_answer(self) -> None:
+        self._answer = len(self._turn.answers)
+        """The number of the answer that is being written."""
+        self._sent: int = len(self._turn.sent_text(self._answer))
+        """How many of its characters are sent."""
+        self._ready: int = self._sent
+        """How many of its characters may be seen by now."""
+        self._preview = Preview()
+        self._text = ""
+        """The answer from the character `_at` on."""
+        self._at: int = 0
+
+    def follow(self, event: Event) -> None:
+        """Follow the turn's events, and pass them on."""
+        self._emit(event)
+        if isinstance(event, StepStarted):
+            self._cut(idle=True)
+            self._begin_answer()
+        elif isinstance(event, TextStreamed) and not self._ended:
+            self._text += event.text
+            self.changed_at = self._clock.monotonic()
+            if self._preview.feed(event.text):
+                self._ready = self._at + len(self._text) - self._preview.held
+                self._cut()
+                self._watch_for_idle()
+
+    def show_note(self, text: str) -> None:
+        self._sequencer.send_tool_note(partial(self._send_note, text))
+
+    show_status = show_note
+
+    def _cut(self, *, idle: bool = False) -> None:
+        while not self._ended and self._ready > self._sent:
+            waiting = self._text[self._sent - self._at : self._ready - self._at]
+            length = block_length(waiting, self._sizes, idle=idle)
+            if length == 0:
+                return
+            span = TextRange(self._answer, self._sent, hide_known_secrets(waiting[:length]))
+            if not self._sequencer.send_block(partial(self._send, span)):
+                self._ended = True
+                return
+            self._sent += length
+            self._text = self._text[self._sent - self._at :]
+            self._at = self._sent
+
+    def _watch_for_idle(self) -> None:
+        if self._ready > self._sent and (self._timer is None or self._timer.done()):
+            self._timer = asyncio.create_task(self._cut_when_idle(), name="end an idle block")
+
+    async def _cut_when_idle(self) -> None:
+        idle_s = self._sizes.idle_ms / 1000
+        while not self._ended and self._clock.monotonic() < self.changed_at + idle_s:
+            await self._clock.sleep(self.changed_at + idle_s - self._clock.monotonic())
+        self._cut(idle=True)
+
+    def cancel(self) -> None:
+        self._ended = True
+
+    async def close(self) -> None:
+        """Begin no more, and wait for what was begun: the end of the turn comes behind it."""
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._sequencer.settle()

@@ -21,8 +21,8 @@ from finclaw.kernel.record import Accepted, OutboxItem, StopMark, TurnTrace
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import Store, retry_until_committed
 from finclaw.pipeline.engine import LocalEngine
-from finclaw.pipeline.journal import Halt, skip
 from finclaw.pipeline.message_run import MessageRun, MessageRuns
+from finclaw.pipeline.stage import Halt, skip
 
 STOPS_WITHIN: Final = 0.8
 """Seconds in which a stopped message ends; a tool that ignores its cancellation is left behind before that."""

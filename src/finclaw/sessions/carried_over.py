@@ -1,8 +1,11 @@
-"""What a session carries over to its next turns: options, an open question, and messages that were left out."""
+"""The opening of a session for a turn, and what the session carries over to it.
+
+It carries over the options that were set, an open question, and messages that were left out of a full lane.
+"""
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -12,8 +15,12 @@ from msgspec.structs import replace
 
 from finclaw.errors import ModelUnknown
 from finclaw.kernel.envelope import NO_OPTIONS, Inbound, TurnOptions
-from finclaw.kernel.record import Accepted
-from finclaw.kernel.store_port import Inbox, Store
+from finclaw.kernel.message import Message
+from finclaw.kernel.port import Clock
+from finclaw.kernel.record import Accepted, Claim
+from finclaw.kernel.store_port import Inbox, Store, retry_until_committed
+from finclaw.sessions.settings import SessionSettings
+from finclaw.transcript.conversation import RecentConversations
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +32,6 @@ MOST_QUESTIONS: Final = 10_000
 
 _SEPARATOR: Final = "\x1f"
 """Between a kept line and its sources. No line holds one: `shorten` turns white space into blanks."""
-
 
 STATE: Final = "session/options"
 """The name under which the store keeps them. No extension can have it, because of the slash."""
@@ -49,8 +55,8 @@ class LeftOut:
         self._lines.append((inbound_id, line, sources))
 
     def remove(self, told: Collection[str]) -> None:
-        self.ids = [each for each in self.ids if each not in told]
-        self._lines = deque([each for each in self._lines if each[0] not in told], MOST_LINES)
+        self.ids = [inbound_id for inbound_id in self.ids if inbound_id not in told]
+        self._lines = deque([line for line in self._lines if line[0] not in told], MOST_LINES)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -58,10 +64,12 @@ class LeftOut:
         return tuple(dict.fromkeys(source for _, _, sources in self._lines for source in sources))
 
     def tell(self) -> str:
-        count, earlier = len(self.ids), len(self.ids) - len(self._lines)
-        before = (f"(and {earlier} earlier)",) if earlier else ()
-        told = "\n".join(f"- {line}" for line in (*before, *[line for _, line, _ in self._lines]))
-        return f"[{count} messages of mine were left out because too many waited; in short:]\n{told}"
+        lines = [f"- {line}" for _, line, _ in self._lines]
+        earlier = len(self.ids) - len(lines)
+        if earlier:
+            lines.insert(0, f"- (and {earlier} earlier)")
+        told = "\n".join(lines)
+        return f"[{len(self.ids)} messages of mine were left out because too many waited; in short:]\n{told}"
 
 
 def pack_line(line: str, sources: Iterable[str]) -> str:
@@ -115,11 +123,13 @@ class CarriedOver:
 
     def remove(self, accepted: Accepted, told: Collection[str]) -> None:
         """What the commit of a turn of this sender has told of."""
-        owner, told = _owner(accepted), frozenset(told)
-        if (question := self._questions.get(owner)) is not None and question.asked in told:
+        owner = _owner(accepted)
+        question = self._questions.get(owner)
+        if question is not None and question.asked in told:
             del self._questions[owner]
-        if (kept := self._left_out.get(owner)) is not None:
-            kept.remove(told)
+        kept = self._left_out.get(owner)
+        if kept is not None:
+            kept.remove(frozenset(told))
             if not kept.ids:
                 del self._left_out[owner]
 
@@ -133,29 +143,35 @@ class CarriedOver:
 
     def may_answer(self, accepted: Accepted) -> bool:
         """Whether its sender was asked something and has not answered: this may be the answer."""
-        return bool(self._questions) and self._find_question(accepted) is not None
+        return self._find_question(accepted) is not None
 
     def take_answer(self, accepted: Accepted) -> str:
         """Take the first message of a sender who was asked as the answer. Gives the id of the message whose turn has
         asked; empty: it answers nothing. It may be asked again for the same message."""
-        question = self._find_question(accepted) if self._questions else None
+        question = self._find_question(accepted)
         if question is None:
             return ""
         question.reply = accepted.id
         return question.asked
 
     def _find_question(self, accepted: Accepted) -> OpenQuestion | None:
+        if not self._questions:  # nearly always: then no key is made
+            return None
         question = self._questions.get(_owner(accepted))
         if question is None or accepted.inbound.unasked or accepted.inbound.kind not in ("message", "action"):
             return None
         is_later = accepted.id != question.asked and accepted.accepted_at >= question.at
-        return question if is_later and question.reply in ("", accepted.id) else None
+        if not is_later or question.reply not in ("", accepted.id):
+            return None
+        return question
 
     # ── messages that were left out ─────────────────────────────────────────────────────────────────────────
 
     def find_left_out(self, accepted: Accepted) -> LeftOut | None:
         """What was left out of the sender's messages, for their turn that begins."""
-        return self._left_out.get(_owner(accepted)) if self._left_out else None
+        if not self._left_out:
+            return None
+        return self._left_out.get(_owner(accepted))
 
 
 @dataclass(slots=True)
@@ -236,3 +252,67 @@ def key_of_sender(inbound: Inbound) -> SenderKey:
 
 def _owner(accepted: Accepted) -> _Owner:
     return accepted.session, key_of_sender(accepted.inbound)
+
+
+class SessionOpening:
+    """The opening of a session for a turn: its conversation from memory or disk, reset if it was idle for long."""
+
+    def __init__(
+        self,
+        store: Store,
+        recent: RecentConversations,
+        clock: Clock,
+        settings: SessionSettings | None = None,
+        options: KeptOptions | None = None,
+    ) -> None:
+        self._store = store
+        self._recent = recent
+        self._clock = clock
+        self._idle_limit = (settings or SessionSettings()).idle_limit
+        self._options = options or KeptOptions(store)
+
+    def find_options(self, session: str) -> TurnOptions:
+        """Return what somebody has set for the session, such as a model or a queue mode."""
+        return self._options.find(session)
+
+    def find_copy(self, session: str) -> tuple[int | None, Sequence[Message]]:
+        """Return the version of our copy of the conversation, None without one. The store knows if it is current."""
+        return self._recent.get(session) or (None, ())
+
+    def may_be_idle(self, session: str) -> bool:
+        """Whether it may have to be renewed before its next turn is claimed."""
+        if self._idle_limit is None:
+            return False
+        version, messages = self.find_copy(session)
+        return version is None or self._is_idle(messages, self._clock.now())
+
+    async def renew_if_idle(self, accepted: Accepted) -> bool:
+        """Reset a conversation in which nothing was said for long before a person wrote this message.
+
+        Return whether it did, so that they can be told. The time of acceptance counts: a turn that a crash left finds
+        the conversation as it had found it.
+        """
+        if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
+            return False
+        version, messages = self.find_copy(accepted.session)
+        if version is None:
+            messages = await self._store.messages(accepted.session)
+        if not self._is_idle(messages, accepted.accepted_at):
+            return False
+        log.info("the session was idle, and starts anew")
+        await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
+        self._options.drop(accepted.session)
+        return True
+
+    def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
+        limit = self._idle_limit
+        return limit is not None and len(messages) > 0 and now - messages[-1].created_at > limit
+
+    async def read_base(self, claim: Claim) -> Sequence[Message]:
+        """Return what was said before a turn that was claimed on accept. Our copy may have had to go since."""
+        if claim.base is not None:
+            return claim.base
+        version, messages = self.find_copy(claim.session)
+        if version == claim.version:
+            return messages
+        return await self._store.messages(claim.session)

@@ -1,14 +1,89 @@
-"""Session queues, called lanes: which turn of a session runs, which wait, and how many may.
+"""Session queues, called lanes: which turn of a session runs, which messages wait, and how many may.
 
 Tickets come from the store, in order.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import Final, Literal
 
+from msgspec import Struct
+
+from finclaw.cancellation import UncancellableFuture
 from finclaw.errors import SessionFull
+from finclaw.kernel.envelope import TurnOptions
+from finclaw.kernel.message import Message
 from finclaw.kernel.record import Accepted
-from finclaw.sessions.steering import JoinOffer
+from finclaw.kernel.scope import Outcome
+
+WaitingMode = Literal["followup", "steer", "queue", "collect", "interrupt", "steer-backlog"]
+"""The six modes: `QueueMode` without `auto`, which becomes one of them."""
+
+ModeOrigin = Literal["message", "session", "channel", "settings", "auto", "reply"]
+"""What has chosen the mode. `reply`: the message answers a question that the assistant asked its sender."""
+
+
+class ChosenMode(Struct, frozen=True):
+    """The mode in force for one message."""
+
+    mode: WaitingMode = "followup"
+    origin: ModeOrigin = "auto"
+
+
+ANSWERS: Final = ChosenMode("followup", "reply")
+"""The mode of a message that answers a question: whatever mode is set, it has a separate turn."""
+
+
+class JoinOffer:
+    """A message that waits in its lane and may join another's turn, as its mode has it."""
+
+    def __init__(
+        self, accepted: Accepted, words: Message, chosen: ChosenMode | None = None, wishes: TurnOptions | None = None
+    ) -> None:
+        self.accepted = accepted
+        self.words = words
+        self.chosen = chosen or ChosenMode()
+        self.wishes = wishes
+        """What its sender wants of the answer, as the pipeline knows it."""
+        self.is_taken = False
+        self.drop_reason = ""
+        """Why it was left out of a full lane; empty: it was not."""
+        self.kept_line: str | None = None
+        """The line that is kept of a message that was left out."""
+        self.interrupted = ""
+        """The id of the message whose turn it has stopped."""
+        self.is_told = False
+        """The sender of a message that was left out is notified with another message."""
+        self.ended: UncancellableFuture[Outcome | None] = UncancellableFuture(loop=asyncio.get_running_loop())
+        """Its outcome once a turn that took it has ended and that is on disk; None when it is back in its lane. The
+        turn that has it decides: a task that waits for this and is stopped is cancelled afterwards."""
+
+    @property
+    def mode(self) -> WaitingMode:
+        return self.chosen.mode
+
+    @property
+    def is_answer(self) -> bool:
+        """It answers a question that its sender was asked: no mode applies, it has a separate turn, soon."""
+        return self.chosen.origin == "reply"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.is_taken or bool(self.drop_reason)
+
+    @property
+    def is_returned(self) -> bool:
+        """It was taken, or was about to be, and is back in its lane: it waits for a separate turn."""
+        return self.is_taken and self.ended.done() and self.ended.result() is None
+
+    @property
+    def is_joined(self) -> bool:
+        """A turn has it, or is taking it in."""
+        return self.is_taken and not self.is_returned
+
+    def settle(self, outcome: Outcome | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(outcome)
 
 
 class _Place:
@@ -21,6 +96,10 @@ class _Place:
         self.offer: JoinOffer | None = None
         self.waiting: asyncio.Future[None] | None = None
 
+    async def wait(self) -> None:
+        self.waiting = asyncio.get_running_loop().create_future()
+        await self.waiting
+
     def wake(self) -> None:
         if self.waiting is not None and not self.waiting.done():
             self.waiting.set_result(None)
@@ -31,12 +110,12 @@ class Lane:
 
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
-        """In the order in which they run, which is that of their tickets, but for who was let past."""
+        """In the order in which they run, which is that of their tickets except for those that were let past."""
 
     def expect(self, ticket: int, accepted: Accepted | None = None) -> None:
-        if (known := self._places.get(ticket)) is not None:
-            if accepted is not None:  # with other words, where it was edited
-                known.accepted = accepted
+        known = self._places.get(ticket)
+        if known is not None:
+            known.accepted = accepted or known.accepted  # an edit has changed its text
             return
         is_late = bool(self._places) and ticket < next(reversed(self._places))
         self._places[ticket] = _Place(accepted)
@@ -45,11 +124,12 @@ class Lane:
 
     def withdraw_offer(self, ticket: int) -> None:
         """Let no turn take this message along; it keeps its place."""
-        if (place := self._places.get(ticket)) is not None and place.offer is not None and not place.offer.is_taken:
+        place = self._places.get(ticket)
+        if place is not None and place.offer is not None and not place.offer.is_taken:
             place.offer = None
 
     def leave(self, ticket: int) -> None:
-        """Finished, or given up: one step with handing over, so that nobody can slip in between or be forgotten."""
+        """Leave and hand over in one step, so that nobody can slip in between or be forgotten."""
         self._places.pop(ticket, None)
         if self._places:
             self._places[self._first].wake()
@@ -69,12 +149,14 @@ class Lane:
         """How many are before this ticket."""
         if ticket in self._places:
             return list(self._places).index(ticket)
-        return sum(1 for each in self._places if each < ticket)
+        return sum(1 for other in self._places if other < ticket)
 
     @property
     def first(self) -> Accepted | None:
         """The message that is being answered, or about to be."""
-        return self._places[self._first].accepted if self._places else None
+        if not self._places:
+            return None
+        return self._places[self._first].accepted
 
     def _must_wait(self, ticket: int) -> bool:
         if ticket in self._places:
@@ -85,8 +167,7 @@ class Lane:
         """Wait until every ticket before it has left."""
         while self._must_wait(ticket):
             self.expect(ticket)
-            self._places[ticket].waiting = waiting = asyncio.get_running_loop().create_future()
-            await waiting
+            await self._places[ticket].wait()
 
     async def turn_or_join(self, ticket: int, offer: JoinOffer) -> None:
         """Wait as above, or until a turn that runs has taken the offer, or it was dropped."""
@@ -94,28 +175,27 @@ class Lane:
         place = self._places[ticket]
         place.offer = offer
         while self._must_wait(ticket) and not offer.is_settled:
-            place.waiting = waiting = asyncio.get_running_loop().create_future()
-            await waiting
+            await place.wait()
         if not offer.is_taken:
             place.offer = None
 
     def offers_behind(self, ticket: int) -> Iterator[JoinOffer]:
         """In order, up to the first that makes none: nobody may be overtaken."""
         behind = False
-        for each, place in list(self._places.items()):
-            if behind and place.offer is None:
-                return
-            if behind and place.offer is not None:
+        for other, place in list(self._places.items()):
+            if behind:
+                if place.offer is None:
+                    return
                 yield place.offer
-            behind = behind or each == ticket
+            behind = behind or other == ticket
 
     def waiting(self) -> list[JoinOffer]:
         """Those that wait and that no turn has taken, in order."""
         offers = [place.offer for place in self._places.values() if place.offer is not None]
-        return [each for each in offers if not each.is_settled]
+        return [offer for offer in offers if not offer.is_settled]
 
     def list_open(self) -> list[tuple[Accepted, JoinOffer | None]]:
-        """Everybody of whom more is known than a ticket, in order, with what those offer who wait."""
+        """The messages of which more than a ticket is known, in order, each with its offer if it waits with one."""
         return [(place.accepted, place.offer) for place in self._places.values() if place.accepted is not None]
 
     def let_past(self, ticket: int, may_pass: Callable[[JoinOffer], bool]) -> None:
@@ -129,7 +209,7 @@ class Lane:
             place -= 1
         if place != last:
             order.insert(place, order.pop(last))
-            self._places = {each: self._places[each] for each in order}
+            self._places = {moved: self._places[moved] for moved in order}
 
     def wake(self) -> None:
         """Let everybody see what has become of their offers."""
@@ -153,43 +233,20 @@ class Lanes:
             if lane.empty:
                 del self._lanes[session]
 
-    def find(self, session: str) -> Lane | None:
-        return self._lanes.get(session)
+    def find(self, session: str) -> Lane:
+        """Return the lane of a session; an empty one if it is idle."""
+        return self._lanes.get(session) or Lane()
 
     def count(self, session: str) -> int:
-        """How many of a session are not answered yet."""
-        lane = self._lanes.get(session)
-        return 0 if lane is None else len(lane)
+        """How many messages of a session are not answered yet."""
+        return len(self._lanes.get(session, ()))
 
     def position(self, session: str, ticket: int) -> int:
-        lane = self._lanes.get(session)
-        return 0 if lane is None else lane.position(ticket)
-
-    def list_open(self, session: str) -> Sequence[tuple[Accepted, JoinOffer | None]]:
-        lane = self._lanes.get(session)
-        return () if lane is None else lane.list_open()
+        return self.find(session).position(ticket)
 
     async def turn_of(self, session: str, ticket: int) -> None:
         """Wait until every earlier ticket has left. Whoever waits must leave, also when it is cancelled."""
-        lane = self._lanes.get(session)
-        if lane is not None:
-            await lane.turn_of(ticket)
-
-    async def turn_or_join(self, session: str, ticket: int, offer: JoinOffer) -> None:
-        """Wait likewise, or until the turn that runs has taken the offer."""
-        lane = self._lanes.get(session)
-        if lane is not None:
-            await lane.turn_or_join(ticket, offer)
-
-    def offers_behind(self, session: str, ticket: int) -> Iterator[JoinOffer]:
-        """Those that would join a turn that runs, in order."""
-        lane = self._lanes.get(session)
-        return iter(()) if lane is None else lane.offers_behind(ticket)
-
-    def wake(self, session: str) -> None:
-        lane = self._lanes.get(session)
-        if lane is not None:
-            lane.wake()
+        await self.find(session).turn_of(ticket)
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -223,13 +280,13 @@ class WaitingLimit:
         self._above.add(accepted.id)
 
     def find_refusal(self, inbound_id: str) -> str | None:
-        """Why a message is refused; None: it is not."""
+        """Return why a message is refused; None: it is not."""
         if inbound_id not in self._above:
             return None
         return f"{self._most} messages of the conversation waited for their answers, the most by pipeline.max_waiting"
 
     def must_tell(self, session: str) -> bool:
-        """Whether the people of a session have yet to hear that it is full. It is asked when they are about to."""
+        """Return whether the people of a session have yet to hear that it is full. Called when they are about to."""
         is_first = session not in self._told
         self._told.add(session)
         return is_first

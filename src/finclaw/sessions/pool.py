@@ -69,12 +69,16 @@ class _Pool:
     def find_wait(self, person: str) -> SeatWait:
         if not self._may_take(person):
             return "share"
-        return "" if self.has_room else "seat"
+        if not self.has_room:
+            return "seat"
+        return ""
 
     def find_place(self, session: str) -> tuple[SeatWait, int] | None:
-        waiting = [each for promise, each in self._waiting.items() if not promise.done()]
-        place = next((place for place, (whose, _) in enumerate(waiting) if whose == session), None)
-        return None if place is None else (self.find_wait(waiting[place][1]) or "seat", place)
+        waiting = [who for promise, who in self._waiting.items() if not promise.done()]
+        for place, (waiting_session, person) in enumerate(waiting):
+            if waiting_session == session:
+                return self.find_wait(person) or "seat", place
+        return None
 
     async def enter(self, session: str, person: str) -> Seat:
         if not self.find_wait(person):
@@ -118,7 +122,7 @@ class _Pool:
 
     def _fill(self) -> None:
         while self._waiting and len(self._taken) < self._size:
-            promise = min(self._waiting, key=lambda each: self._by_person[self._waiting[each][1]])
+            promise = min(self._waiting, key=lambda waiting: self._by_person[self._waiting[waiting][1]])
             session, person = self._waiting[promise]
             if not promise.done() and not self._may_take(person):
                 return

@@ -18,12 +18,14 @@ def session_key(agent: str, inbound: Inbound) -> str:
     """
     names = [agent, inbound.channel, inbound.account, inbound.conversation, inbound.sender.id, inbound.thread or ""]
     if not _PLAIN("".join(names)):
-        names = [_escape(each) for each in names]
+        names = [_escape(name) for name in names]
     agent, channel, account, peer, sender, thread = names
     if inbound.chat_type == "direct" and sender != peer:
         peer = f"{peer}+{sender}"
     key = f"{agent}:{channel}:{account}:{inbound.chat_type}:{peer}"
-    return key if inbound.thread is None else f"{key}:{thread}"
+    if inbound.thread is None:
+        return key
+    return f"{key}:{thread}"
 
 
 class Place(NamedTuple):
@@ -52,7 +54,7 @@ class Place(NamedTuple):
 
 
 def place_of(key: str) -> Place | None:
-    """The inverse of `session_key`. None for a text that names no session."""
+    """Return the inverse of `session_key`; None for a text that names no session."""
     parts = key.split(":")
     if len(parts) not in (5, 6) or parts[3] not in get_args(ChatType):
         return None
@@ -60,25 +62,34 @@ def place_of(key: str) -> Place | None:
         place = _read(parts)
     except UnicodeDecodeError:
         return None
-    # Whatever `session_key` would not write, such as half an escape, does not come back the same.
-    return place if session_key(place.agent, place.inbound()) == key else None
+    if session_key(place.agent, place.inbound()) != key:  # half an escape, which `session_key` would not write
+        return None
+    return place
 
 
 def _read(parts: list[str]) -> Place:
     conversation, plus, sender = parts[4].partition("+")
+    peer = None
+    if parts[3] == "direct":
+        peer = _unescape(sender if plus else conversation)
+    thread = None
+    if len(parts) > 5:
+        thread = _unescape(parts[5])
     return Place(
         agent=_unescape(parts[0]),
         channel=_unescape(parts[1]),
         account=_unescape(parts[2]),
         chat_type=cast("ChatType", parts[3]),
         conversation=_unescape(conversation),
-        peer=_unescape(sender if plus else conversation) if parts[3] == "direct" else None,
-        thread=_unescape(parts[5]) if len(parts) > 5 else None,
+        peer=peer,
+        thread=thread,
     )
 
 
 def _escape(part: str) -> str:
-    return part if _PLAIN(part) else quote(part, safe="", errors="surrogatepass")
+    if _PLAIN(part):
+        return part
+    return quote(part, safe="", errors="surrogatepass")
 
 
 def _unescape(part: str) -> str:

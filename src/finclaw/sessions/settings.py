@@ -42,4 +42,6 @@ class SessionSettings:
 
     @property
     def idle_limit(self) -> timedelta | None:
-        return None if self.idle_minutes is None else timedelta(minutes=self.idle_minutes)
+        if self.idle_minutes is None:
+            return None
+        return timedelta(minutes=self.idle_minutes)

@@ -1,14 +1,18 @@
-"""The wait for a turn: what a message does while its session is busy, as its queue mode says, and full queues."""
+"""The wait for a turn: pauses of the sender, what a message does while its session is busy, and full queues.
+
+Quick messages of one person are taken for one, once that person has paused (debouncing).
+"""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from finclaw.cancellation import until_done
 from finclaw.gateway import QueuedMessage
 from finclaw.kernel.context import QueueAdmission
 from finclaw.kernel.envelope import Inbound, QueueMode, TurnOptions
@@ -19,21 +23,10 @@ from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import Ids, Outcome
 from finclaw.redaction import hide_known_secrets
 from finclaw.sessions.carried_over import CarriedOver, SenderKey, key_of_sender
-from finclaw.sessions.debounce import Debounce
-from finclaw.sessions.lane import Lane, Lanes
+from finclaw.sessions.lane import ANSWERS, ChosenMode, JoinOffer, Lane, Lanes, ModeOrigin
 from finclaw.sessions.pool import SeatWait
-from finclaw.sessions.settings import DropPolicy, QueueSettings
-from finclaw.sessions.steering import (
-    ANSWERS,
-    ChosenMode,
-    Join,
-    JoinOffer,
-    LaneSteering,
-    ModeOrigin,
-    SessionMoment,
-    choose_mode,
-    is_same_person_and_place,
-)
+from finclaw.sessions.settings import QueueSettings
+from finclaw.sessions.steering import Join, LaneSteering, SessionMoment, choose_mode, is_same_person_and_place
 
 INTERRUPTED: Final = "interrupted by message "
 
@@ -46,12 +39,14 @@ StopRun = Callable[[str, str], bool]
 
 LONGEST_LINE: Final = 160
 
-
-class KnownSession(Struct, frozen=True):
-    """What is known of a session before its turn: the options that were set for it, and what was said."""
-
-    options: TurnOptions
-    messages: Sequence[Message]
+LONGEST_WAIT: Final = timedelta(seconds=5)
+"""After its first message a burst is over, however fast somebody types."""
+LARGEST_BURST: Final = 20
+MOST_BURSTS: Final = 2_048
+"""Bursts at a time; beyond that, messages do not wait."""
+ARRIVAL_S: Final = 5.0
+"""Seconds that the first of a burst waits for the others to come to their lane."""
+BurstKey = tuple[str, str, str | None]
 
 
 class WaitingMessage(Struct, frozen=True, kw_only=True):
@@ -60,7 +55,10 @@ class WaitingMessage(Struct, frozen=True, kw_only=True):
     accepted: Accepted
     inbound: Inbound
     """As the pipeline knows it."""
-    known: KnownSession
+    options: TurnOptions
+    """Of its session."""
+    has_conversation: bool
+    """Something was said in the session before."""
     make_words: Callable[[], Message]
     """Its words for the conversation; made only if it has to wait."""
     emit: Emit
@@ -88,35 +86,37 @@ class LaneWaiting:
         settings: QueueSettings | None = None,
         channel_modes: Mapping[str, QueueMode | None] | None = None,
         stop: StopRun | None = None,
-        debounce: Debounce | None = None,
+        debounce: "Debounce | None" = None,
         carried_over: CarriedOver | None = None,
     ) -> None:
-        settings = settings or QueueSettings()
         self.carried_over = carried_over or CarriedOver()
         self._lanes = lanes
         self._clock = clock
-        self._mode: QueueMode = settings.mode
+        self._settings = settings or QueueSettings()
         self._channel_modes = channel_modes or {}
         self._stop = stop
         self._debounce = debounce or Debounce(clock, lambda _: 0)
-        self._overflow = Overflow(settings.cap, settings.drop)
+        self._told: dict[str, set[SenderKey]] = {}
+        """The senders who know that a message of theirs was left out, by session, until nobody waits there any more."""
 
     async def wait(self, message: WaitingMessage) -> WaitResult:
         """Return when the message's own turn may begin, or need not."""
         accepted = message.accepted
         self._debounce.arrive(accepted)
         lane = self._lanes.find(accepted.session)
-        position = self._lanes.position(accepted.session, accepted.ticket)
+        position = lane.position(accepted.ticket)
         answers = self.carried_over.take_answer(accepted)
-        chosen = ANSWERS if answers else self._choose(message, lane, position)
+        chosen = ANSWERS
+        if not answers:
+            chosen = self._choose(message, lane, position)
         interrupted = ""
-        if lane is not None and position:
-            if _may_join_others(accepted):
-                offer = JoinOffer(accepted, message.make_words(), chosen, message.inbound.wishes)
-                end = await self._wait_with_offer(message, lane, offer, position)
-                if end is not None:
-                    return end
-                interrupted = offer.interrupted
+        if position and _may_join_others(accepted):
+            offer = JoinOffer(accepted, message.make_words(), chosen, message.inbound.wishes)
+            end = await self._wait_with_offer(message, lane, offer, position)
+            if end is not None:
+                return end
+            interrupted = offer.interrupted
+        if position:
             await self.wait_for_turn(accepted)
         await self._debounce.gather(accepted)
         admission = QueueAdmission(
@@ -154,38 +154,60 @@ class LaneWaiting:
         """Whether a message waits for more of its sender before it is taken up."""
         return self._debounce.is_wanted(inbound)
 
-    def _choose(self, message: WaitingMessage, lane: Lane | None, position: int) -> ChosenMode:
+    def _choose(self, message: WaitingMessage, lane: Lane, position: int) -> ChosenMode:
         inbound = message.inbound
-        messages = message.known.messages
         waiting = 0
-        if lane is not None and position:
+        if position:
             waiting = len(lane.waiting())
         requested: dict[ModeOrigin, QueueMode | None] = {
             "message": inbound.wishes and inbound.wishes.queue,
-            "session": message.known.options.queue,
+            "session": message.options.queue,
             "channel": self._channel_modes.get(inbound.channel),
-            "settings": self._mode,
+            "settings": self._settings.mode,
         }
         moment = SessionMoment(
-            has_conversation=bool(position or messages),
+            has_conversation=position > 0 or message.has_conversation,
             is_running=position > 0,
-            idle_s=_seconds_since(messages, self._clock.now()),
             waiting=waiting,
             is_direct=inbound.chat_type == "direct",
         )
         return choose_mode(requested, moment)
 
-    # ── a line that is full ─────────────────────────────────────────────────────────────────────────────────
+    # ── a full lane ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _enter_line(self, lane: Lane, offer: JoinOffer) -> bool:
-        """False: the line is full, and this one is left out. An answer to a question never is."""
+        """Return False if the lane is full and this message is left out. An answer to a question never is."""
         if offer.is_answer:
             return True
+        session = offer.accepted.session
         waiting = [other for other in lane.waiting() if not other.is_answer]
-        dropped = self._overflow.make_room(offer.accepted.session, waiting, offer)
-        if dropped is not None:
-            lane.wake()
+        if not waiting:
+            self._told.pop(session, None)
+        if len(waiting) < self._settings.cap:
+            return True
+        dropped = self._choose_dropped(waiting, offer)
+        told = self._told.setdefault(session, set())
+        sender = key_of_sender(dropped.accepted.inbound)
+        dropped.is_told = sender in told
+        told.add(sender)
+        dropped.drop_reason = f"left out: {len(waiting)} waited already, by sessions.queue.cap"
+        if self._settings.drop == "summarise":
+            dropped.kept_line = shorten(dropped.words.text)
+        lane.wake()
         return dropped is not offer
+
+    def _choose_dropped(self, waiting: Sequence[JoinOffer], newcomer: JoinOffer) -> JoinOffer:
+        """Return the message to leave out: one of the sender who has most in the lane, and rather the newcomer's."""
+        everybody = (*waiting, newcomer)
+        numbers = Counter(key_of_sender(offer.accepted.inbound) for offer in everybody)
+        most = max(numbers.values())
+        sender = key_of_sender(newcomer.accepted.inbound)
+        if numbers[sender] < most:
+            sender = next(other for other, number in numbers.items() if number == most)
+        theirs = [offer for offer in everybody if key_of_sender(offer.accepted.inbound) == sender]
+        if self._settings.drop == "new":
+            return theirs[-1]
+        return theirs[0]
 
     @staticmethod
     def _leave_out(message: WaitingMessage, offer: JoinOffer) -> WaitResult:
@@ -221,7 +243,7 @@ class LaneWaiting:
     def find_interrupter(self, accepted: Accepted) -> Accepted | None:
         """A newer message of the same sender that waits to interrupt the turn of this one, which has just begun."""
         lane = self._lanes.find(accepted.session)
-        if lane is None or len(lane) == 1 or accepted.inbound.unasked:
+        if len(lane) <= 1 or accepted.inbound.unasked:
             return None
         for offer in lane.waiting():
             own = is_same_person_and_place(offer.accepted.inbound, accepted.inbound)
@@ -233,16 +255,10 @@ class LaneWaiting:
 
     def steer(self, host: Accepted, mode: QueueMode, join: Join, emit: Emit, ids: Ids) -> LaneSteering:
         """Of a turn that runs for the first time: one that was in a crash takes nobody along."""
-        return LaneSteering(host, mode, self, join, emit, ids)
+        return LaneSteering(host, mode, self._lanes, self._shares_turn, join, emit, ids)
 
-    def offers_behind(self, host: Accepted) -> Iterator[JoinOffer]:
-        return self._lanes.offers_behind(host.session, host.ticket)
-
-    def shares_turn(self, host: Accepted, mode: QueueMode, offer: JoinOffer) -> bool:
+    def _shares_turn(self, host: Accepted, mode: QueueMode, offer: JoinOffer) -> bool:
         return mode == offer.mode == "collect" or self._debounce.are_one(host, offer.accepted)
-
-    def wake(self, session: str) -> None:
-        self._lanes.wake(session)
 
 
 def _may_join_others(accepted: Accepted) -> bool:
@@ -268,16 +284,10 @@ async def _wait_or_join(lane: Lane, offer: JoinOffer) -> Outcome | None:
         raise
 
 
-def _seconds_since(messages: Sequence[Message], now: datetime) -> float | None:
-    if not messages:
-        return None
-    return (now - messages[-1].created_at).total_seconds()
-
-
 def list_queue(lanes: Lanes, session: str, seat: tuple[SeatWait, int] | None = None) -> list[QueuedMessage]:
     """List what a session has open, in the order in which it is answered. `seat`: what its first waits for."""
     found = list[QueuedMessage]()
-    for place, (accepted, offer) in enumerate(lanes.list_open(session)):
+    for place, (accepted, offer) in enumerate(lanes.find(session).list_open()):
         message = QueuedMessage(
             inbound_id=accepted.id,
             sender=accepted.inbound.sender.id,
@@ -297,37 +307,123 @@ def list_queue(lanes: Lanes, session: str, seat: tuple[SeatWait, int] | None = N
     return found
 
 
-class Overflow:
-    """The rule for full lines. It says what is kept of a message that is left out; who ends the message keeps it."""
-
-    def __init__(self, cap: int, policy: DropPolicy) -> None:
-        self._cap = cap
-        self._policy = policy
-        self._told: dict[str, set[SenderKey]] = {}
-        """Who has heard of it, by session, until nobody waits there any more."""
-
-    def make_room(self, session: str, waiting: Sequence[JoinOffer], newcomer: JoinOffer) -> JoinOffer | None:
-        """Leave one out where the line is full: of whoever has most in it. Each hears of it once, while it lasts."""
-        if not waiting:
-            self._told.pop(session, None)
-        if len(waiting) < self._cap:
-            return None
-        everybody = (*waiting, newcomer)
-        numbers = Counter(key_of_sender(each.accepted.inbound) for each in everybody)
-        most = max(numbers.values())
-        own = key_of_sender(newcomer.accepted.inbound)
-        whose = own if numbers[own] == most else next(who for who, number in numbers.items() if number == most)
-        theirs = [each for each in everybody if key_of_sender(each.accepted.inbound) == whose]
-        out = theirs[-1] if self._policy == "new" else theirs[0]
-        told = self._told.setdefault(session, set())
-        out.is_told = whose in told
-        told.add(whose)
-        out.drop_reason = f"left out: {len(waiting)} waited already, by sessions.queue.cap"
-        if self._policy == "summarise":
-            out.kept_line = shorten(out.words.text)
-        return out
-
-
 def shorten(text: str) -> str:
     line = " ".join(hide_known_secrets(text).split())
-    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
+    if len(line) <= LONGEST_LINE:
+        return line
+    return line[: LONGEST_LINE - 1] + "…"
+
+
+class Burst:
+    """Quick messages of one person in one place."""
+
+    def __init__(self, first: Accepted) -> None:
+        self.latest = first.accepted_at + LONGEST_WAIT
+        self.due = first.accepted_at
+        self.members: list[str] = []
+        self.missing: set[str] = set()
+        """Those that have neither come to their lane nor ended."""
+        loop = asyncio.get_running_loop()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.complete: asyncio.Future[None] = loop.create_future()
+
+    def add(self, accepted: Accepted, due: datetime) -> None:
+        self.members.append(accepted.id)
+        self.missing.add(accepted.id)
+        self.due = max(self.due, min(due, self.latest))
+
+    def close(self) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def arrive(self, inbound_id: str) -> None:
+        self.missing.discard(inbound_id)
+        if not self.missing and self.closed.done() and not self.complete.done():
+            self.complete.set_result(None)
+
+
+class Debounce:
+    """The pauses that messages make before the pipeline takes them up. After a crash they count from acceptance."""
+
+    def __init__(
+        self, clock: Clock, pause_ms: Callable[[Inbound], int], may_answer: Callable[[Accepted], bool] | None = None
+    ) -> None:
+        """`pause_ms`: how long to wait for another message; 0 for whatever never waits. `may_answer`: whether it may be
+        the answer to a question that its sender was asked, which never waits either.
+        """
+        self._may_answer = may_answer
+        self._clock = clock
+        self._pause_ms = pause_ms
+        self._open: dict[BurstKey, Burst] = {}
+        self._bursts: dict[str, Burst] = {}
+        """By the ids of their messages, until these have ended."""
+
+    def is_wanted(self, inbound: Inbound) -> bool:
+        return self._pause_ms(inbound) > 0
+
+    async def wait(self, accepted: Accepted) -> None:
+        """Returns when the message's burst is over. Whatever does not wait ends the burst before it, but for an edit,
+        which may be of a message that pauses.
+        """
+        inbound = accepted.inbound
+        if inbound.kind == "edit":
+            return
+        pause = self._pause_ms(inbound)
+        key = (accepted.session, inbound.sender.id, inbound.thread)
+        if pause and self._may_answer is not None and self._may_answer(accepted):
+            pause = 0
+        if not pause or len(self._open) >= MOST_BURSTS:
+            self._end(key)
+            return
+        burst = self._open.get(key)
+        if burst is None or len(burst.members) >= LARGEST_BURST:
+            self._end(key)
+            burst = self._open[key] = Burst(accepted)
+        self._bursts[accepted.id] = burst
+        burst.add(accepted, accepted.accepted_at + timedelta(milliseconds=pause))
+        while not burst.closed.done():
+            left = (burst.due - self._clock.now()).total_seconds()
+            if left <= 0:
+                self._end(key)
+                return
+            await until_done(burst.closed, left)
+
+    def _end(self, key: BurstKey) -> None:
+        burst = self._open.pop(key, None)
+        if burst is not None:
+            burst.close()
+
+    def arrive(self, accepted: Accepted) -> None:
+        """The message has come to its lane, or has ended."""
+        burst = self._bursts.get(accepted.id)
+        if burst is not None:
+            burst.arrive(accepted.id)
+
+    async def gather(self, accepted: Accepted) -> None:
+        """Wait until all of the message's burst have come to their lane, where they can join its turn."""
+        burst = self._bursts.get(accepted.id)
+        if burst is not None and burst.missing:
+            await until_done(burst.complete, ARRIVAL_S)
+
+    def are_one(self, one: Accepted, other: Accepted) -> bool:
+        """Whether two messages belong to the same burst."""
+        burst = self._bursts.get(one.id)
+        return burst is not None and self._bursts.get(other.id) is burst
+
+    def leave(self, accepted: Accepted) -> None:
+        self.arrive(accepted)
+        self._bursts.pop(accepted.id, None)
+
+
+def make_pause(pauses: Mapping[str, int], is_command: Callable[[str], bool]) -> Callable[[Inbound], int]:
+    """The pause of a message: by its channel. Commands, stop words, files and whatever is no text never wait."""
+
+    def pause_ms(inbound: Inbound) -> int:
+        pause = pauses.get(inbound.channel, 0)
+        if not pause or inbound.kind != "message" or inbound.unasked:
+            return 0
+        if inbound.attachments or inbound.wishes is not None or is_command(inbound.text):
+            return 0
+        return pause
+
+    return pause_ms

@@ -32,11 +32,11 @@ from finclaw.kernel.message import (
 from finclaw.kernel.record import Accepted, Claim, OutboxItem, Spend, TextRange, TurnCalls
 from finclaw.kernel.scope import ToolUse, TurnResult, TurnStatus
 from finclaw.kernel.store_port import ConversationStore
-from finclaw.sessions.conversation import Conversation
 from finclaw.sessions.steering import Steering
 from finclaw.taint.sources import remember_note, remember_taint, sources_in, sources_read
 from finclaw.tools.outbound_files import distinct_files
 from finclaw.tools.result_guard import guard_result
+from finclaw.transcript.conversation import Conversation
 
 MOST_FROM_LAYERS: Final = 10_000
 """Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""

@@ -198,6 +198,10 @@ def _sum_squares(numbers: tuple[Number, ...]) -> Number:
 # ── growth, and money over time, with the signs and arguments of spreadsheets ───────────────────────────────
 
 
+def _change(old: Number, new: Number) -> Number:
+    return new - old
+
+
 def _growth(old: Number, new: Number) -> Number:
     _require(old.value > 0, "growth is measured from something above zero; use change(old, new) for the difference")
     return (new - old) / old
@@ -305,7 +309,7 @@ FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Number | bool], int, int]]] = 
     "stdev": (_sample_deviation, 2, MANY),
     "stdevp": (_population_deviation, 1, MANY),
     "pct": (Number.__truediv__, 2, 2),
-    "change": (lambda old, new: new - old, 2, 2),
+    "change": (_change, 2, 2),
     "growth": (_growth, 2, 2),
     "cagr": (_annual_growth, 3, 3),
     "compound": (_compound, 3, 4),

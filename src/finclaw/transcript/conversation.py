@@ -3,10 +3,8 @@
 Messages change only through events, and the base only when a turn ends.
 """
 
-import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from sys import getsizeof
 from typing import Any, Final, NamedTuple, TypeVar, assert_never, cast
 
@@ -15,7 +13,6 @@ from msgspec.structs import replace
 
 from finclaw.errors import SessionError
 from finclaw.ids import drawn_after
-from finclaw.kernel.envelope import TurnOptions
 from finclaw.kernel.event import Emit, MessageTargetMissing
 from finclaw.kernel.message import (
     Append,
@@ -36,28 +33,17 @@ from finclaw.kernel.message import (
     Truncate,
     TurnEvent,
 )
-from finclaw.kernel.port import Clock
-from finclaw.kernel.record import Accepted, Claim
-from finclaw.kernel.store_port import Store, retry_until_committed
-from finclaw.sessions.carried_over import KeptOptions
-from finclaw.sessions.settings import SessionSettings
 from finclaw.transcript.fold import patch_message
 from finclaw.transcript.history import Messages, Page, as_messages, behind_pages, pages_of, with_pages
 
-log = logging.getLogger(__name__)
-
 E = TypeVar("E", bound=MessageEvent)
 
-
 A_MESSAGE: Final = 400
-"""Bytes of one that says nothing: its id, time and source."""
-
+"""Bytes of a message without content: its id, time and source."""
 A_BLOCK: Final = 100
-
 A_FACT: Final = 600
-
 OF_JSON: Final = 2
-"""Times as long as it is written, about, are objects in memory."""
+"""The approximate size of objects in memory, as a multiple of their JSON."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -117,7 +103,7 @@ class Conversation:
         """What the fold will keep: everything but the passing ones."""
         if not self._passing:
             return self.next_messages
-        base = len(behind_pages(self.base_messages)) if self._pages else len(self.base_messages)
+        base = len(self.base_messages) - sum([page.length for page in self._pages])
         if not base or len(self._next) < base or self._next[base - 1] is not self.base_messages[-1]:
             base = 0  # something of it was taken away
         kept = (*self._next[:base], *[message for message in self._next[base:] if not message.passing])
@@ -128,7 +114,9 @@ class Conversation:
 
     def push(self, event: TurnEvent) -> None:
         """Count an event in, at once. One whose target is missing changes nothing and is told to observers."""
-        counted = event if isinstance(event, ToolStarted | ToolEnded) else self._apply(event)
+        counted: TurnEvent | None = event
+        if not isinstance(event, ToolStarted | ToolEnded):
+            counted = self._apply(event)
         if counted is not None:
             self._events.append(counted)
             self._seen = None
@@ -157,7 +145,7 @@ class Conversation:
                 assert_never(event)
 
     def _append(self, message: Message) -> None:
-        former = self._passing_place(message.passing) if message.passing else None
+        former = self._passing_place(message.passing)
         if former is None or self._next[former].id != message.id:  # a note may be written anew under its own name
             self._must_be_new(message.id)
         if message.passing:
@@ -303,8 +291,10 @@ class RecentConversations:
 
 def _weight(messages: tuple[Message, ...], former: _Kept | None) -> int:
     """Of a conversation that went on where it stood only what is new is weighed, and all of any other."""
-    before = () if former is None else behind_pages(former.messages)
-    if former is None or messages[: len(before)] != before:  # nearly always the very same, which is quickly seen
+    if former is None:
+        return sum(map(weigh, messages))
+    before = behind_pages(former.messages)
+    if messages[: len(before)] != before:  # nearly always the very same, which is quickly seen
         return sum(map(weigh, messages))
     return former.behind + sum(map(weigh, messages[len(before) :]))
 
@@ -314,24 +304,36 @@ def weigh(message: Message) -> int:
 
     A text knows its own size, so that nothing long is walked, copied or written for it.
     """
-    total = A_MESSAGE if not message.metadata else A_MESSAGE + _json_weight(message.metadata)
+    total = A_MESSAGE
+    if message.metadata:
+        total += _json_weight(message.metadata)
     for block in message.blocks:
-        total += getsizeof(block.text) if type(block) is Text else A_BLOCK + _of(block)
+        if type(block) is Text:
+            total += getsizeof(block.text)
+        else:
+            total += A_BLOCK + _of(block)
     return total
 
 
 def weigh_page(page: Page) -> int:
     """In bytes: what is written, or about what it became."""
-    return page.size * OF_JSON if page.is_open else page.size
+    if page.is_open:
+        return page.size * OF_JSON
+    return page.size
 
 
 def _of(block: Block) -> int:
     match block:
         case ToolResult():
-            failure = 0 if block.error is None else getsizeof(block.error.message)
-            return getsizeof(block.content) + A_FACT * len(block.facts) + failure
+            weight = getsizeof(block.content) + A_FACT * len(block.facts)
+            if block.error is not None:
+                weight += getsizeof(block.error.message)
+            return weight
         case ToolCall():
-            return _json_weight(block.args) + (0 if block.bad_args is None else getsizeof(block.bad_args))
+            weight = _json_weight(block.args)
+            if block.bad_args is not None:
+                weight += getsizeof(block.bad_args)
+            return weight
         case Thinking():
             return getsizeof(block.text) + getsizeof(block.signature)
         case Image():
@@ -349,76 +351,13 @@ def _json_weight(value: Any) -> int:
 
 
 def _walked_weight(value: Any) -> int:
-    total, left = 0, [value]
+    total = 0
+    left = [value]
     while left:
-        each = left.pop()
-        total += getsizeof(each)
-        if isinstance(each, dict):
-            left.extend(cast("dict[str, Any]", each).values())
-        elif isinstance(each, list | tuple):
-            left.extend(cast("list[Any]", each))
+        item = left.pop()
+        total += getsizeof(item)
+        if isinstance(item, dict):
+            left.extend(cast("dict[str, Any]", item).values())
+        elif isinstance(item, list | tuple):
+            left.extend(cast("list[Any]", item))
     return total
-
-
-class SessionOpening:
-    """The opening of a session for a turn: its conversation from memory or disk, reset if it was idle for long."""
-
-    def __init__(
-        self,
-        store: Store,
-        recent: RecentConversations,
-        clock: Clock,
-        settings: SessionSettings | None = None,
-        options: KeptOptions | None = None,
-    ) -> None:
-        self._store = store
-        self._recent = recent
-        self._clock = clock
-        self._idle_limit = (settings or SessionSettings()).idle_limit
-        self._options = options or KeptOptions(store)
-
-    def find_options(self, session: str) -> TurnOptions:
-        """Return what somebody has set for the session, such as a model or a queue mode."""
-        return self._options.find(session)
-
-    def find_copy(self, session: str) -> tuple[int | None, Sequence[Message]]:
-        """Return the version of our copy of the conversation, None without one. The store knows if it is current."""
-        return self._recent.get(session) or (None, ())
-
-    def may_be_idle(self, session: str) -> bool:
-        """Whether it may have to be renewed before its next turn is claimed."""
-        if self._idle_limit is None:
-            return False
-        version, messages = self.find_copy(session)
-        return version is None or self._is_idle(messages, self._clock.now())
-
-    async def renew_if_idle(self, accepted: Accepted) -> bool:
-        """Reset a conversation in which nothing was said for long before a person wrote this message.
-
-        Return whether it did, so that they can be told. The time of acceptance counts: a turn that a crash left finds
-        the conversation as it had found it.
-        """
-        if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
-            return False
-        version, messages = self.find_copy(accepted.session)
-        if version is None:
-            messages = await self._store.messages(accepted.session)
-        if not self._is_idle(messages, accepted.accepted_at):
-            return False
-        log.info("the session was idle, and starts anew")
-        await retry_until_committed(lambda: self._store.reset(accepted.session), self._clock, "a new start")
-        self._options.drop(accepted.session)
-        return True
-
-    def _is_idle(self, messages: Sequence[Message], now: datetime) -> bool:
-        limit = self._idle_limit
-        return limit is not None and len(messages) > 0 and now - messages[-1].created_at > limit
-
-    async def read_base(self, claim: Claim) -> Sequence[Message]:
-        """Return what was said before a turn that was claimed on accept. Our copy may have had to go since."""
-        if claim.base is not None:
-            return claim.base
-        version, messages = self.find_copy(claim.session)
-        if version == claim.version:
-            return messages
-        return await self._store.messages(claim.session)
