@@ -13,10 +13,10 @@ from finclaw.config.schema import Settings
 from finclaw.errors import StateBusy
 from finclaw.gateway import UnreachableChat
 from finclaw.kernel.record import Counts
+from finclaw.storage.locks import StateLock
 from finclaw.storage.sqlite.database import DATABASE, explain, open_database
 from finclaw.storage.sqlite.inbox import counts
 from finclaw.storage.sqlite.state import recall
-from finclaw.storage.locks import StateLock
 
 
 class Status(Struct, frozen=True, kw_only=True):
