@@ -27,29 +27,8 @@ class ExtractedTokens(Struct, frozen=True):
     start: int = 0
     """Where the clean content begins in the text."""
 
-    @property
-    def has_no_reply(self) -> bool:
-        return "NO_REPLY" in self.tokens
-
-    @property
-    def has_silent_reply(self) -> bool:
-        return "SILENT_REPLY" in self.tokens
-
-    @property
-    def has_heartbeat(self) -> bool:
-        return "HEARTBEAT_OK" in self.tokens
-
-    @property
-    def needs_input(self) -> bool:
-        return "NEED_INPUT" in self.tokens
-
-    @property
-    def needs_disclaimer(self) -> bool:
-        return "ATTACH_DISCLAIMER" in self.tokens
-
-    @property
-    def needs_quote(self) -> bool:
-        return "ATTACH_QUOTE" in self.tokens
+    def has(self, token: ControlToken) -> bool:
+        return token in self.tokens
 
 
 def is_silent(tokens: Sequence[str]) -> bool:
@@ -144,7 +123,6 @@ def _is_aside(line: str) -> bool:
 
 
 def _control_token(line: str) -> ControlToken | None:
-    """The token that this line is, if it is one and nothing else."""
     found = _LINE.fullmatch(line)
     if found is None or found[1] not in CONTROL_TOKENS:
         return None
@@ -152,7 +130,6 @@ def _control_token(line: str) -> ControlToken | None:
 
 
 def _may_become_token(line: str) -> bool:
-    """Whether the beginning of a line may be that of a token."""
     word = line.lstrip(" ")
     if len(line) > _LONGEST_LINE or len(line) - len(word) > _LONGEST_INDENT or word[:1].isspace():
         return False

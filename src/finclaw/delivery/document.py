@@ -15,22 +15,18 @@ from finclaw.text import LengthUnit, text_length
 Marks = tuple[str, str]
 """What stands before and behind the words."""
 NO_MARKS: Final[Marks] = ("", "")
-
 _MARKDOWN: Final = re.compile(r"([\\*_~`|>\[\]#<])")
 _RUNS: Final = re.compile("`+")
 _LANGUAGE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,24}")
 
 
-def _no_heading(_level: int) -> Marks:
-    return NO_MARKS
+def _always(marks: Marks) -> Callable[..., Marks]:
+    """Return a function that gives these marks whatever they stand around."""
 
+    def get_marks(*_: object) -> Marks:
+        return marks
 
-def _no_marks(_text: str) -> Marks:
-    return NO_MARKS
-
-
-def _no_fence(_code: str, _language: str) -> Marks:
-    return NO_MARKS
+    return get_marks
 
 
 class Dialect(NamedTuple):
@@ -43,12 +39,12 @@ class Dialect(NamedTuple):
     bold: Marks = NO_MARKS
     italic: Marks = NO_MARKS
     strike: Marks = NO_MARKS
-    heading: Callable[[int], Marks] = _no_heading
-    code: Callable[[str], Marks] = _no_marks
+    heading: Callable[[int], Marks] = _always(NO_MARKS)
+    code: Callable[[str], Marks] = _always(NO_MARKS)
     """Around code in a line: the marks depend on it."""
-    fence: Callable[[str, str], Marks] = _no_fence
+    fence: Callable[[str, str], Marks] = _always(NO_MARKS)
     """Around lines of code, which may have a language."""
-    link: Callable[[str], Marks] = _no_marks
+    link: Callable[[str], Marks] = _always(NO_MARKS)
     """Without marks, the address stands behind the label."""
     quote: Marks = NO_MARKS
     quote_prefix: str = "> "
@@ -85,16 +81,8 @@ def _tag(name: str) -> Marks:
     return f"<{name}>", f"</{name}>"
 
 
-def _bold_heading(_level: int) -> Marks:
-    return _tag("b")
-
-
 def _html_heading(level: int) -> Marks:
     return _tag(f"h{level}")
-
-
-def _html_code(_code: str) -> Marks:
-    return _tag("code")
 
 
 def _html_fence(_code: str, language: str) -> Marks:
@@ -132,13 +120,10 @@ def _markdown_code(code: str) -> Marks:
 def _markdown_fence(code: str, language: str) -> Marks:
     marks = "`" * max(3, _longest_run(code) + 1)
     known = _LANGUAGE.match(language)
-    if known is None:
-        return f"{marks}\n", f"\n{marks}"
-    return f"{marks}{known[0]}\n", f"\n{marks}"
+    return f"{marks}{known[0] if known else ''}\n", f"\n{marks}"
 
 
 def _longest_run(code: str) -> int:
-    """Return how many backticks stand in a row at most."""
     return max(map(len, _RUNS.findall(code)), default=0)
 
 
@@ -162,14 +147,6 @@ def _escape_mrkdwn_code(text: str) -> str:
     return _escape_mrkdwn(text).replace("```", "`\u200b`\u200b`")
 
 
-def _mrkdwn_heading(_level: int) -> Marks:
-    return "*", "*"
-
-
-def _mrkdwn_fence(_code: str, _language: str) -> Marks:
-    return "```\n", "\n```"
-
-
 def _mrkdwn_code(code: str) -> Marks:
     if "`" in code:
         return NO_MARKS
@@ -191,8 +168,8 @@ _DIALECTS: Final[dict[Markup, Dialect]] = {
         bold=_tag("b"),
         italic=_tag("i"),
         strike=_tag("s"),
-        heading=_bold_heading,
-        code=_html_code,
+        heading=_always(_tag("b")),
+        code=_always(_tag("code")),
         fence=_html_fence,
         link=_html_link,
         quote=_tag("blockquote"),
@@ -207,7 +184,7 @@ _DIALECTS: Final[dict[Markup, Dialect]] = {
         italic=_tag("em"),
         strike=_tag("del"),
         heading=_html_heading,
-        code=_html_code,
+        code=_always(_tag("code")),
         fence=_html_fence,
         link=_html_link,
         quote=_tag("blockquote"),
@@ -234,22 +211,19 @@ _DIALECTS: Final[dict[Markup, Dialect]] = {
         bold=("*", "*"),
         italic=("_", "_"),
         strike=("~", "~"),
-        heading=_mrkdwn_heading,
+        heading=_always(("*", "*")),
         code=_mrkdwn_code,
-        fence=_mrkdwn_fence,
+        fence=_always(("```\n", "\n```")),
         joint="\u200b",
         link=_mrkdwn_link,
     ),
 }
 
-
 T = TypeVar("T")
 
 CodeStyle = Literal["fenced", "indented"]
-
 Forms = tuple[str, ...]
 """The same words in every form; those that the channel counts are the first."""
-
 Escapes = tuple[Callable[[str], str], ...]
 """How words are written in each form."""
 
@@ -365,7 +339,6 @@ class Writing:
         return max([text_length(form, self.unit) for form in forms[: self.counted]])
 
     def write(self, block: Block) -> Forms:
-        """A block as if there were no limit."""
         return join_forms(list(write_block(block)), self.nothing)
 
     # ── wrappers ────────────────────────────────────────────────────────────────────────────────────────────

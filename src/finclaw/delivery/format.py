@@ -37,7 +37,6 @@ from finclaw.text import Language, LengthUnit, language_of, text_length
 
 RESENT_MARK = "(re-sent) "
 """Before a part of which nobody knows whether it has arrived already. Room for it is kept in every part."""
-
 _FENCE: Final = re.compile(
     r"(?P<lead>[ \t>]{0,60}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?)(?P<marks>`{3,9}|~{3,9})(?P<info>[^`\n]{0,24})$"
 )
@@ -350,17 +349,14 @@ def format_whole(text: str, dialect: Dialect) -> str:
 
 
 def write_embed(embed: Embed) -> str:
-    """A card as text."""
     return "\n".join(part for part in (embed.title, embed.text, embed.url) if part)
 
 
 def has_room_for(capabilities: Capabilities, text: str) -> bool:
-    """Whether one message may be as long as this."""
     return text_length(text, capabilities.length_unit) <= capabilities.max_length
 
 
 def has_buttons_for(capabilities: Capabilities, actions: Sequence[ActionButton]) -> bool:
-    """Whether one message may have all these buttons."""
     most = capabilities.buttons
     if most is None or len(actions) > most.count:
         return False

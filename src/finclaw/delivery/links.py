@@ -36,7 +36,6 @@ _PLAIN: Final = re.compile(r"(https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTAL
 _AROUND_DOT: Final = re.compile(r"\.(?:(?<=[wW][wW][wW]\.)|\w+(?::\d+)?[/?]|[\w-]+\.\w)")
 _TWO_DOTS: Final = re.compile(r"\.[^\s.]++\.\w")
 """All that is left of it in a text without `www`, slash and question mark; it finds a little more, and sooner."""
-
 IsNamed = Callable[[str], bool]
 _NOTE: Final[dict[Language, str]] = {
     "en": "(An address that neither you nor a page named is shown so that it cannot be clicked.)",

@@ -245,7 +245,6 @@ _parser: Final = _make_parser()
 # ── lines in all forms of a document ─────────────────────────────────────────────────────────────────────────────
 
 _STYLES: Final = {"strong_open": "bold", "em_open": "italic", "s_open": "strike", "link_open": "link"}
-
 _LEAVE: Final = Leave()
 
 

@@ -79,8 +79,6 @@ _KOREAN: Final[dict[Notice, str]] = {
 }
 
 _WORDS: Final[dict[Language, dict[Notice, str]]] = {"en": _ENGLISH, "ko": _KOREAN}
-
-
 _LONGEST_NAME: Final = 60
 
 
@@ -109,7 +107,6 @@ _UNKNOWN_CALLS: Final[dict[Language, str]] = {
 
 
 def describe_unknown_calls(tools: Sequence[str], language: Language) -> str:
-    """One line about tools that move money and were cut off."""
     return _UNKNOWN_CALLS[language].format(tools=", ".join(map(_plain_name, tools)))
 
 
@@ -120,7 +117,6 @@ _RENEWED: Final[dict[Language, str]] = {
 
 
 def renewal_line(language: Language) -> str:
-    """That a conversation was begun anew because it had been idle."""
     return _RENEWED[language]
 
 
@@ -133,7 +129,6 @@ _THINKING: Final[dict[Language, str]] = {
 
 
 def tool_note(tool: str, language: Language) -> str:
-    """What is being done, as one line."""
     return _TOOL_NOTE[language].format(tool=_plain_name(tool))
 
 

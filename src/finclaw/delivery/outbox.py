@@ -29,40 +29,26 @@ from finclaw.kernel.store_port import Outbox, retry_until_committed
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = (5.0, 25.0, 120.0, 600.0)
-
 RETRY_LAST: Final = 1_800.0
-
 MAX_ATTEMPTS: Final = 51
 """The four waits above and then half-hours: about a day. Counting tries, not hours, keeps a set clock harmless."""
-
 MAX_DOUBTS: Final = 3
-
 IN_DOUBT: Final = 1.0
 """Seconds before a unit is sent again of which nobody knows whether it arrived."""
-
 LAST_SEND: Final = 1.0
 """Seconds that the one send which is on its way gets when the gateway stops."""
-
 PERISHES_AFTER: Final = timedelta(minutes=10)
-
 MOST_LOST: Final = 1_000
-
 LOOK_AGAIN: Final = 0.5
 """Seconds between two looks at a channel that is not connected."""
-
-
 STREAMED_SEND: Final = 15.0
 """Seconds for a send or an edit while its turn runs; then it is cancelled, and the rest comes with the answer."""
-
 MOST_EDITS: Final = 2
 """Failed tries to put an answer in the place of its preview. Then it is sent as a message of its own."""
-
 Place = tuple[str, str, str]
 
 
 class OrderedSender:
-    """A sender of outbox items, in order within each conversation."""
-
     def __init__(
         self,
         store: Outbox,
@@ -132,7 +118,6 @@ class OrderedSender:
         self.enqueue(units)
 
     def find_planned(self, session: str) -> list[OutboxItem]:
-        """The items of a session that wait and of which nothing is being sent."""
         units = chain.from_iterable(self._queues.values())
         return [unit for unit in units if unit.session == session and unit.state == "planned"]
 
@@ -210,7 +195,6 @@ class OrderedSender:
         return following
 
     async def _send_item(self, unit: OutboxItem) -> OutboxItem:
-        """Try until it is sent, or certain that it never will be."""
         while True:
             unit, channel = await self._wait_for_channel(unit)
             if self._is_too_old(unit):

@@ -105,7 +105,6 @@ class Packer:
                 self._leave()
 
     def _fits_alone(self, whole: _Piece) -> bool:
-        """Whether a part can hold it with nothing but what is open."""
         marks = sum([self._count_marks(wrapper.resume) for wrapper in self._open]) + whole.marks
         return marks <= self._most_marks and self._overhead() + whole.size <= self._limit
 
@@ -121,7 +120,6 @@ class Packer:
         return self._measure(join_forms(pieces, self._nothing), block.gap, _FORCED)
 
     def _fill(self, gap: Forms, inlines: Sequence[Inline]) -> None:
-        """Cut inline content into as many parts as it needs."""
         events = self._events(gap, inlines)
         start = 0
         while start < len(events):
@@ -325,7 +323,6 @@ class Packer:
     # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _overhead(self) -> int:
-        """What a part needs for all that is open in it."""
         return sum(map(self._get_cost, self._open))
 
     def _get_cost(self, wrapper: Wrapper) -> int:
@@ -359,7 +356,6 @@ class Packer:
 
 
 def _rate_cut(before: str, space: str, word: str) -> int:
-    """How good a cut is between these."""
     if not (space or before[-1:] in _STOPS) or _MARKER.match(word) or unicodedata.category(word[:1] or "a")[0] == "M":
         return _FORCED
     if "\n" in space:

@@ -31,8 +31,6 @@ def read_markdown(text: str, writing: Writing, long_blocks: LongBlocks) -> list[
 
 
 class _Item(NamedTuple):
-    """An item of a list, with its number if it has one."""
-
     number: int
     marker: str
     blocks: Sequence[Block]
@@ -140,7 +138,6 @@ class _BlockReader:
         return [Block(self._writing.nothing, children=lines, wrapper=entered, keep=True)]
 
     def _add_prefix(self, wrapper: Wrapper, place: DocumentPlace) -> Wrapper:
-        """Return the wrapper with what stands before each line of this place."""
         gap = self._writing.break_code_line(place)
         opening = tuple([mark.replace("\n", line) for mark, line in zip(wrapper.open, gap, strict=True)])
         closing = tuple([mark.replace("\n", line) for mark, line in zip(wrapper.close, gap, strict=True)])

@@ -18,18 +18,13 @@ from finclaw.kernel.envelope import NewFile
 from finclaw.text import Language, LengthUnit, text_length
 
 Alignment = Literal["", "left", "center", "right"]
-
 WIDEST: Final = 44
 """Columns of a screen. A telephone shows about so many letters of code in a line."""
-
 _FIGURE: Final = re.compile(
     r"[-+−±(]?\s?(?:[₩$€£¥]|[A-Z]{3}\s)?[-+−]?\d[\d,.]*\s?(?:%p?|[조억만천]?원|[조억만천주배]|[xXkKmMbB]|bps?|[A-Z]{3})?\)?"
 )
-
 _FORMULA: Final = re.compile(r"\A(?:[=@\t\r]|[-+](?![\s\d.,]*(?:%|\d)))")
 """What a spreadsheet would run."""
-
-
 _MOST_FILES: Final = 5
 """Of one reply, which may have others beside them."""
 
@@ -39,7 +34,6 @@ _ENDINGS: Final = {
 }  # fmt: skip
 
 _ENDING: Final = re.compile(r"[a-z0-9]{1,8}")
-
 _BREAKS: Final = {"softbreak": " ", "hardbreak": " "}
 
 _ALIGNMENTS: Final[dict[object, Alignment]] = {
@@ -140,8 +134,6 @@ def write_csv(table: Table) -> bytes:
 
 
 class TableLayout:
-    """A layout of one table at one place of a document."""
-
     def __init__(self, table: Table, writing: Writing, place: DocumentPlace, inlines: InlineReader) -> None:
         self._table = table
         self._writing = writing

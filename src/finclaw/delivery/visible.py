@@ -35,16 +35,12 @@ from finclaw.tools.control_tokens import ControlToken, with_last_line
 
 log = logging.getLogger(__name__)
 
-
 T = TypeVar("T", bound=Struct)
 
 SENTENCE_END: Final = re.compile(r"""[.!?。…]["')\]]{0,8}\s|\n""")
-
 LONGEST_REASON: Final = 300
-
 _MOST_ROUNDS: Final = 3
 """A replacement is checked too, and may be found wanting; then its sentence goes."""
-
 _WITHHELD: Final[dict[Language, str]] = {"en": "This answer was withheld", "ko": "이 답변은 표시하지 않았습니다"}
 
 _LEFT_OUT: Final[dict[Language, str]] = {
@@ -54,8 +50,6 @@ _LEFT_OUT: Final[dict[Language, str]] = {
 
 
 class Check(Struct, frozen=True):
-    """A visibility check of an extension."""
-
     extension: str
     look: VisibilityCheck
 

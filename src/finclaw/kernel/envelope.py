@@ -15,7 +15,6 @@ ThinkingLevel = Literal["off", "low", "medium", "high"]
 Verbosity = Literal["low", "medium", "high"]
 QueueMode = Literal["auto", "followup", "steer", "queue", "collect", "interrupt", "steer-backlog"]
 """What a message does while another of its session is being answered."""
-
 THOUGHTS: Final[dict[ThinkingLevel, int]] = {"off": 0, "low": 4_096, "medium": 10_240, "high": 24_576}
 """Tokens that a model may think with, beside those of its answer."""
 
@@ -42,14 +41,10 @@ class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_OPTIONS: Final = TurnOptions()
 OPTIONS: Final = "options"
 """The key of a message's metadata under which the options of its turn are kept."""
-
-
 ChatType = Literal["direct", "group", "channel"]
-
 InboundKind = Literal["message", "edit", "delete", "reaction", "action"]
 """`edit`, `delete` and `reaction` tell of an earlier message, its `target`; an `action` is a pressed button under one
 of ours, and its text is the command that the button stands for."""
-
 OutboundKind = Literal["reply", "notice", "confirmation"]
 """`notice` is the gateway speaking for itself; a `confirmation` of an order is never sent twice."""
 

@@ -134,8 +134,6 @@ class ToolUseEnded(Event, frozen=True, kw_only=True):
 
 
 class MessageCompleted(Event, frozen=True, kw_only=True):
-    """One whole answer of the model, its tool calls included."""
-
     name: ClassVar[str] = "stream:message_complete"
     message_id: str
     step: int

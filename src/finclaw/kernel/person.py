@@ -63,7 +63,6 @@ def language_for(person: Person, text: str) -> Language:
 
 
 NOBODY: Final = Person(id="")
-
 _reader: Final[ContextVar[Person]] = ContextVar("finclaw_reader", default=NOBODY)
 """The person whose message this task answers."""
 

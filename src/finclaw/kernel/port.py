@@ -25,10 +25,7 @@ from finclaw.kernel.envelope import (
 )
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import NOBODY, Person, language_for
-from finclaw.kernel.record import (
-    Accepted,
-    OutboxItem,
-)
+from finclaw.kernel.record import Accepted, OutboxItem
 from finclaw.redaction import Secret
 from finclaw.text import Language
 

@@ -237,8 +237,6 @@ class JoinedOutcome(Struct, frozen=True):
 
 
 class JoinedMessage(Struct, frozen=True, kw_only=True):
-    """A message that joined another's turn."""
-
     inbound_id: str
     inbound: Inbound
     accepted_at: datetime
@@ -311,8 +309,6 @@ class TurnTrace(Struct, frozen=True, kw_only=True):
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):
-    """A session as a list tells it."""
-
     key: str
     created_at: datetime
     updated_at: datetime

@@ -55,7 +55,6 @@ class DraftFinding(Struct, frozen=True):
 
 VisibilityCheck = Callable[[Draft], Sequence[DraftFinding]]
 
-
 R = TypeVar("R")
 
 OutcomeKind = Literal["answered", "command", "skipped", "joined", "refused", "stopped", "dropped", "failed", "expired"]
@@ -76,8 +75,6 @@ class StageEntry(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolUse(Struct, frozen=True):
-    """One tool use as the journal tells it."""
-
     name: str
     status: ToolStatus
 

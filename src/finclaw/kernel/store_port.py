@@ -51,7 +51,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COMMIT_FIRST_WAIT: Final = 0.5
-
 COMMIT_LONGEST_WAIT: Final = 30.0
 
 

@@ -17,8 +17,6 @@ from finclaw.text import fix_surrogates as whole
 
 
 class Acceptance:
-    """The way of a message into the store, which hands it to the pipeline."""
-
     def __init__(
         self,
         store: Inbox,
@@ -29,11 +27,7 @@ class Acceptance:
     ) -> None:
         self._store = store
         self._engine = engine
-        self._agent = stages.agent
-        self._gate = stages.gate
-        self._commands = stages.commands
-        self._hours = stages.hours
-        self._dispatch = stages.dispatch
+        self._stages = stages
         self._limit = traffic.limit
         self._isolation = traffic.isolation
         self._max_text = settings.max_text
@@ -44,9 +38,12 @@ class Acceptance:
         `may_claim`: the pipeline runs, so that the turn of the message may be claimed in the same commit.
         """
         inbound = make_storable(inbound)
-        session = session_key(self._agent.name, inbound)
-        self._limit.check(session, lambda: self._commands.is_stop(inbound))
-        self._check_model(inbound)
+        session = session_key(self._stages.agent.name, inbound)
+        self._limit.check(session, lambda: self._stages.commands.is_stop(inbound))
+        if inbound.wishes is not None and inbound.wishes.model is not None:
+            if "owner" not in self._stages.gate.identify_sender(inbound).roles:
+                raise NotOwner("only the owner may choose the model of a message, because models differ in price")
+            self._stages.agent.check_model(inbound.wishes.model)
         claim = None
         if may_claim:
             claim = self.claim_on_accept(inbound, session)
@@ -58,25 +55,18 @@ class Acceptance:
         In a full session it is accepted too and then refused: a channel that has to bring it again could bring nothing
         of anybody else meanwhile.
         """
-        if not self._gate.hears(inbound):
+        if not self._stages.gate.hears(inbound):
             inbound = replace(inbound, text="…", attachments=())  # an empty one would be skipped for another reason
         try:
             return await self.accept(inbound, self._engine.submit, may_claim=may_claim)
         except SessionFull:
             inbound = make_storable(inbound)
-            session = session_key(self._agent.name, inbound)
+            session = session_key(self._stages.agent.name, inbound)
             return await self._store.accept(inbound, session, self._submit_above_limit)
 
     def _submit_above_limit(self, accepted: Accepted) -> None:
         self._limit.accept_above(accepted)
         self._engine.submit(accepted)
-
-    def _check_model(self, inbound: Inbound) -> None:
-        if inbound.wishes is None or inbound.wishes.model is None:
-            return
-        if "owner" not in self._gate.identify_sender(inbound).roles:
-            raise NotOwner("only the owner may choose the model of a message, because models differ in price")
-        self._agent.check_model(inbound.wishes.model)
 
     def claim_on_accept(self, inbound: Inbound, session: str) -> ClaimOnAccept | None:
         """Return the claim for a message that will come to its turn at once if its session is idle.
@@ -88,11 +78,12 @@ class Acceptance:
             return None
         if inbound.limits or inbound.attachments or not self._isolation.is_open:
             return None
-        if self._gate.find_objection(inbound) is not None or self._commands.may_know(inbound.text):
+        stages = self._stages
+        if stages.gate.find_objection(inbound) is not None or stages.commands.may_know(inbound.text):
             return None
-        if self._hours is not None and self._hours.find_next_opening(inbound) is not None:
+        if stages.hours is not None and stages.hours.find_next_opening(inbound) is not None:
             return None
-        return self._dispatch.claim_on_accept(inbound, session)
+        return stages.dispatch.claim_on_accept(inbound, session)
 
 
 async def accept_for_extension(store: Inbox, engine: LocalEngine, inbound: Inbound, session: str) -> Accepted:

@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Final
 
 from finclaw.cancellation import asked_to_stop
@@ -29,8 +28,6 @@ SIGN_SECONDS: Final = 5.0
 
 
 class Ack:
-    """The stage that shows the sender that work has begun."""
-
     def __init__(self, settings: AckSettings, clock: Clock, *, enabled: bool) -> None:
         self._settings = settings
         self._clock = clock
@@ -41,7 +38,6 @@ class Ack:
         return Sign(run, shown, stage, self._settings, self._clock)
 
     async def show_refusal(self, inbound: Inbound, channel: Channel | None) -> None:
-        """Mark a message that is not taken, where signs are wanted."""
         if channel is not None and self._enabled and self._is_wanted(inbound) and self._settings.failed:
             await _react(channel, inbound, self._settings.failed)
 
@@ -89,9 +85,7 @@ class Sign:
                     await _try(self._channel.typing(self._inbound, True))
                     self._typing = asyncio.create_task(self._keep_typing(self._channel), name="typing")
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, trace: object) -> None:
         if self._channel is None:
             return
         if self._typing is not None:

@@ -33,7 +33,6 @@ from finclaw.tools.outbound_files import PutBlob, keep_files
 log = logging.getLogger(__name__)
 
 Admitted = tuple[NormalMessage, Sender]
-
 STOP: Final = "stop"
 """The name of the command that stops what runs."""
 MOST_COOLDOWNS: Final = 10_000
@@ -58,8 +57,10 @@ class CommandCooldowns:
         seconds = getattr(command, "cooldown", 0.0)
         if not seconds:
             return 0
-        now, key = self._clock.monotonic(), (command.name, person)
-        if (left := self._ends.get(key, now) - now) > 0:
+        now = self._clock.monotonic()
+        key = (command.name, person)
+        left = self._ends.get(key, now) - now
+        if left > 0:
             return math.ceil(left)
         if len(self._ends) >= MOST_COOLDOWNS:
             self._ends = {each: end for each, end in self._ends.items() if end > now}
@@ -67,13 +68,7 @@ class CommandCooldowns:
         return 0
 
 
-def _no_layer_commands() -> Mapping[str, LayerCommand]:
-    return {}
-
-
 class CommandServices(Struct, frozen=True, kw_only=True):
-    """The parts of a gateway that the command stage needs."""
-
     persons: PersonDirectory = field(default_factory=PersonDirectory)
     clock: Clock = field(default_factory=SystemClock)
     put_blob: PutBlob | None = None
@@ -82,7 +77,7 @@ class CommandServices(Struct, frozen=True, kw_only=True):
     """Where directives are kept that hold for a session."""
     find_model: Callable[[str | None], Model] | None = None
     """The model of a name, or the usual one. Raises ModelUnknown."""
-    layer_commands: Callable[[], Mapping[str, LayerCommand]] = _no_layer_commands
+    layer_commands: Callable[[], Mapping[str, LayerCommand]] = dict[str, LayerCommand]
     directive_roles: Mapping[str, Sequence[str]] = {}
     """The roles that a directive needs, by the name of its command."""
     disabled: frozenset[str] = frozenset()
@@ -92,8 +87,6 @@ class CommandServices(Struct, frozen=True, kw_only=True):
 
 
 class Commands:
-    """The stage that reads directives and answers commands."""
-
     def __init__(self, prefix: str, commands: Iterable[Command], services: CommandServices | None = None) -> None:
         self._have = have = services or CommandServices()
         self._cooldowns = CommandCooldowns(have.clock)
@@ -131,7 +124,8 @@ class Commands:
         `as_accepted` is the message and its sender before any layer saw them, for commands that decide.
         `wait_in_lane` returns when the messages before it are answered, for commands that come in turn.
         """
-        start, inbound = self._find_start(message.content, message.inbound), message.inbound
+        inbound = message.inbound
+        start = self._find_start(message.content, inbound)
         if not is_typed(inbound):
             return message
         if start is None and self.registry.parse(message.content, self._prefix) is None:
@@ -169,8 +163,6 @@ class Commands:
         start = 0 if found is None else found.end()
         return start if inbound.text.startswith(self._prefix, start) else None
 
-    # ── directives ──────────────────────────────────────────────────────────────────────────────────────────
-
     async def _apply_directives(
         self,
         line: DirectiveLine,
@@ -184,7 +176,7 @@ class Commands:
         names = ", ".join(f"{self._prefix}{each.command.name}" for each in line.given)
         objection = self._directives.find_objection(line.given, scope, alone=alone)
         if objection is not None:
-            raise _halt(message, CommandReply(objection, ephemeral=True), "refused", f"{names} is not allowed")
+            raise _refuse(message, objection, f"{names} is not allowed")
         for each in line.given:
             self._begin_cooldown(each.command, message, scope)
         if not alone:
@@ -194,8 +186,6 @@ class Commands:
             await wait_in_lane()
         told = await self._directives.keep(line.given, scope)
         raise _halt(message, CommandReply(told), "command", f"answered by {names}")
-
-    # ── commands ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(
         self,
@@ -218,8 +208,8 @@ class Commands:
             scope = replace(scope, inbound=inbound, sender=sender)
         self._check_roles(shown, command.roles, message, scope)
         if parsed.is_too_long:
-            objection = CommandReply(say("too_long", scope.language, shown, f"{MOST_ARGUMENTS:,}"), ephemeral=True)
-            raise _halt(message, objection, "refused", f"the arguments of {shown} are too long")
+            told = say("too_long", scope.language, shown, f"{MOST_ARGUMENTS:,}")
+            raise _refuse(message, told, f"the arguments of {shown} are too long")
         required = [each for each in getattr(command, "arguments", ()) if each.required]
         if len(parsed.args) < len(required):
             raise _halt(message, await self._explain(command, scope), "command", "an argument is missing")
@@ -231,12 +221,12 @@ class Commands:
 
     def _parse_accepted(self, inbound: Inbound) -> ParsedCommand | None:
         """The command in a message as it was accepted, with mentions and directives in front of it."""
-        content, text = tidy(inbound.text), inbound.text
+        content = tidy(inbound.text)
         start = self._find_start(content, inbound)
-        if start is None:
-            return self.registry.parse(content, self._prefix)
-        line = self._directives.parse(text, start)
-        return self.registry.parse(tidy(text[start if line is None else line.rest :]), self._prefix)
+        if start is not None:
+            line = self._directives.parse(inbound.text, start)
+            content = tidy(inbound.text[start if line is None else line.rest :])
+        return self.registry.parse(content, self._prefix)
 
     async def _execute(
         self, parsed: ParsedCommand, shown: str, message: NormalMessage, scope: CommandScope
@@ -257,21 +247,18 @@ class Commands:
     def _check_roles(self, shown: str, roles: Sequence[str], message: NormalMessage, scope: CommandScope) -> None:
         if roles and not set(roles) & set(scope.sender.roles):
             told = say("roles", scope.language, shown, join_roles(roles, scope.language))
-            reason = f"the sender is not {' or '.join(roles)}"
-            raise _halt(message, CommandReply(told, ephemeral=True), "refused", reason)
+            raise _refuse(message, told, f"the sender is not {' or '.join(roles)}")
 
     def _begin_cooldown(self, command: Command, message: NormalMessage, scope: CommandScope) -> None:
         if seconds := self._cooldowns.begin(command, scope.person.id):
             told = say("wait", scope.language, f"{self._prefix}{command.name}", seconds)
-            reason = f"used again {seconds} s too early"
-            raise _halt(message, CommandReply(told, ephemeral=True), "refused", reason)
+            raise _refuse(message, told, f"used again {seconds} s too early")
 
     async def _explain(self, command: Command, scope: CommandScope) -> CommandReply:
-        """What the help command says about it, where there is one."""
         helper = self.registry.get("help")
-        return (
-            CommandReply(command.usage, ephemeral=True) if helper is None else await helper.run([command.name], scope)
-        )
+        if helper is None:
+            return CommandReply(command.usage, ephemeral=True)
+        return await helper.run([command.name], scope)
 
     def _check_unknown(self, message: NormalMessage, scope: CommandScope) -> None:
         """Raises Halt for a command that is disabled, a layer's that is for others, and a misspelled one.
@@ -284,21 +271,20 @@ class Commands:
         if not line.startswith(self._prefix):
             return
         if name in self._have.disabled:
-            words = CommandReply(say("disabled", scope.language, shown), ephemeral=True)
-            raise _halt(message, words, "refused", f"{shown} is disabled")
+            raise _refuse(message, say("disabled", scope.language, shown), f"{shown} is disabled")
         layers = {each.casefold(): about for each, about in self._have.layer_commands().items()}
         if name in layers:
             self._check_roles(shown, layers[name].roles, message, scope)
         elif self._have.suggest and len(line) <= _LONGEST_MISSPELLED and _MISSPELLED.fullmatch(name):
-            self._suggest(name, layers, message, scope)
+            meant = self.registry.find_similar(name, layers, scope.sender.roles)
+            if meant is not None:
+                told = say("similar", scope.language, f"{self._prefix}{name}", f"{self._prefix}{meant}")
+                reply = CommandReply(told, ephemeral=True)
+                raise _halt(message, reply, "command", f"there is no {self._prefix}{name}")
 
-    def _suggest(
-        self, name: str, layers: Mapping[str, LayerCommand], message: NormalMessage, scope: CommandScope
-    ) -> None:
-        meant = self.registry.find_similar(name, layers, scope.sender.roles)
-        if meant is not None:
-            told = say("similar", scope.language, f"{self._prefix}{name}", f"{self._prefix}{meant}")
-            raise _halt(message, CommandReply(told, ephemeral=True), "command", f"there is no {self._prefix}{name}")
+
+def _refuse(message: NormalMessage, told: str, reason: str) -> Halt:
+    return _halt(message, CommandReply(told, ephemeral=True), "refused", reason)
 
 
 def _halt(message: NormalMessage, reply: CommandReply, outcome: OutcomeKind, reason: str) -> Halt:

@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 
 class Contexts:
-    """The stage that builds the context of a message."""
-
     def __init__(
         self,
         agent: str,
@@ -173,7 +171,6 @@ ALL_SECONDS: Final = 120.0
 RETRY_SECONDS: Final = (1.0, 5.0)
 AT_ONCE: Final = 4
 """Files of one channel in memory at a time."""
-
 _SHOWN: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 """Types that every API takes."""
 _MIME: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,60}")
@@ -183,8 +180,6 @@ _UNSAFE_IN_NAME: Final = re.compile(r"[^\w.() -]")
 
 
 class AttachmentFetcher:
-    """A fetcher of the files that messages bring, each of them once."""
-
     def __init__(self, store: BlobStore, channels: Mapping[str, Channel], clock: Clock) -> None:
         self._store = store
         self._channels = channels

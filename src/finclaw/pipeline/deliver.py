@@ -44,8 +44,6 @@ MOST_PARTS: Final = 1_000
 
 
 class Deliver:
-    """The stage that delivers the reply and finishes the turn."""
-
     def __init__(
         self,
         store: Store,
@@ -87,7 +85,7 @@ class Deliver:
             result = _with_tokens(result, tokens)
             visible = await self._prepare(run, outbound, result, begun=rest.is_continued)
             if not visible.parts and _is_wordless(result):
-                which: Notice = "need_input" if tokens.needs_input else "wordless"
+                which: Notice = "need_input" if tokens.has("NEED_INPUT") else "wordless"
                 visible = self._apply_checks(run, notice(which, run.inbound), "notice")
                 reason = "the model said nothing"
             text = f"{rest.seen}{visible.text}".strip()
@@ -219,7 +217,6 @@ class Deliver:
         is_card: bool = False,
         file_bytes: int = 0,
     ) -> Visible:
-        """`file_bytes`: as in `FormatOptions`."""
         capabilities = self._capabilities(run)
         options = replace(self._get_options(capabilities), file_bytes=file_bytes)
         if not self._checks:  # then no draft is made
@@ -372,10 +369,10 @@ def _with_tokens(result: TurnResult, heard: ExtractedTokens) -> TurnResult:
     """The result with what the model said to the gateway taken out of its text."""
     if not heard.tokens:
         return result
-    if heard.needs_quote:
+    if heard.has("ATTACH_QUOTE"):
         log.info("the model wants a quote beside its answer; quotes are not attached")
     status = result.status
-    if heard.needs_input and status in ("completed", "max_steps"):
+    if heard.has("NEED_INPUT") and status in ("completed", "max_steps"):
         status = "waiting_for_human"
     return replace(result, text=heard.clean_content, tokens=heard.tokens, status=status)
 
@@ -479,6 +476,5 @@ def _text_for_replay(written: str, seen: str) -> str | int:
 
 
 def _forget_messages(turn: TurnLog) -> None:
-    """Leave nothing of a turn in the conversation."""
     for message in tuple(turn.messages):
         turn.push(Remove(message.id))

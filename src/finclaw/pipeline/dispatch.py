@@ -44,15 +44,11 @@ log = logging.getLogger(__name__)
 
 
 class AdmittedTurn(Struct, frozen=True):
-    """A turn that may begin: its context and its log."""
-
     context: Context
     log: TurnLog
 
 
 class Dispatch:
-    """The stage that waits for the lane and claims the turn."""
-
     def __init__(
         self,
         store: Store,
@@ -250,7 +246,6 @@ def _leave_out(run: MessageRun, left_out: JoinOffer) -> Halt:
 
 
 def input_message(inbound: Inbound, accepted: Inbound, options: TurnOptions, now: datetime) -> Message:
-    """Return an inbound message as an entry of the conversation."""
     return Message(
         id=new_id(),
         role="user",
@@ -269,7 +264,6 @@ def left_out_note(kept: LeftOut, turn_input: Message, now: datetime) -> Message:
 
 
 def _describe_admission(admission: QueueAdmission) -> str:
-    """Describe the admission for the trace; empty for a message that found nobody else there."""
     parts: list[str] = []
     if admission.position:
         parts.append(f"{admission.mode} by {admission.origin}, {admission.position} before it")

@@ -36,26 +36,18 @@ from finclaw.text import Language
 
 log = logging.getLogger(__name__)
 
-
 DIRECT_SECONDS: Final = 1.0
-
 GROUP_SECONDS: Final = 4.0
 """Between two changes. Platforms count the edits in a group, and everybody there sees the message flicker."""
-
 MOST_FAILURES: Final = 3
 """Edits in a row. Then the answer comes when it is complete."""
-
 MOST_BLOCKS: Final = 500
 """Of one turn while it runs: the end must find room behind them."""
-
 STOP_LABELS: Final[dict[Language, str]] = {"en": "Stop", "ko": "중단"}
-
 DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
 
 class EarlyOptions(Struct, frozen=True, kw_only=True):
-    """Options of early delivery beside the settings of the pipeline."""
-
     pauses: Mapping[str, Pause] = {}
     """Between two blocks, by channel."""
     stop_command: str = ""
@@ -87,7 +79,6 @@ class EarlyDelivery:
         self._pauses = options.pauses
 
     def get_options(self, capabilities: Capabilities) -> FormatOptions:
-        """The options of formatting, for what is shown early and for the rest."""
         return get_format_options(capabilities, self._settings.max_response_length)
 
     def follow(self, run: MessageRun, turn: TurnLog) -> AbstractAsyncContextManager[Emit]:
@@ -267,8 +258,6 @@ class EarlyTurn:
 
 
 class LivePreview:
-    """The preview of one running turn."""
-
     def __init__(self, turn: EarlyTurn, emit: Emit, clock: Clock, *, is_direct: bool) -> None:
         self._turn = turn
         self._log = turn.log
@@ -289,7 +278,6 @@ class LivePreview:
         self.changed_at = clock.monotonic()
 
     def follow(self, event: Event) -> None:
-        """Follow the turn's events, among them what passed the gate for previews."""
         self._emit(event)
         if isinstance(event, PreviewUpdated):
             self._words = self._words[: event.at] + event.text

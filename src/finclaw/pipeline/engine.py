@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextvars import Context
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,16 +19,11 @@ from finclaw.sessions.lane import Lanes
 
 log = logging.getLogger(__name__)
 
-
 LOOKS: Final = 8
 """How often it looks within the time after which it warns."""
-
-
 PATIENCE: Final = 60.0
 """Seconds in which messages wait and none makes progress, before that counts as a deadlock."""
-
 INTERVAL: Final = 15.0
-
 SHOWN: Final = 20
 """Lines of the wait graph that are logged."""
 
@@ -114,26 +109,6 @@ class Watchdog:
         )
 
 
-class Queues(Protocol):
-    """The messages in the pipeline."""
-
-    @property
-    def ended(self) -> int:
-        """How many messages have left the pipeline."""
-        ...
-
-    @property
-    def is_empty(self) -> bool: ...
-
-    def describe_waits(self) -> list[str]:
-        """The wait graph, a line for each session; empty while any message makes progress."""
-        ...
-
-    def give_up_exclusivity(self) -> None:
-        """Turn all exclusive holds into shared ones."""
-        ...
-
-
 class DeadlockWatchdog:
     """A watchdog that breaks a deadlock between messages that wait for each other.
 
@@ -141,15 +116,15 @@ class DeadlockWatchdog:
     a message that should have run alone then runs beside others. A timer that finds the queues empty is not set again.
     """
 
-    def __init__(self, queues: Queues, clock: Clock) -> None:
-        self._queues = queues
+    def __init__(self, engine: "LocalEngine", isolation: CrashIsolation, clock: Clock) -> None:
+        self._engine = engine
+        self._isolation = isolation
         self._clock = clock
         self._ended = -1
         self._since = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self) -> None:
-        """A message has entered the queues."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._look)
 
@@ -160,43 +135,33 @@ class DeadlockWatchdog:
 
     def _look(self) -> None:
         self._timer = None
-        if self._queues.is_empty:
+        if self._engine.is_empty:
             return
         self.watch()
-        now, ended, waits = self._clock.monotonic(), self._queues.ended, self._queues.describe_waits()
-        if not waits or ended != self._ended:
-            self._ended = ended
+        now = self._clock.monotonic()
+        waits = self._engine.describe_waits()
+        if not waits or self._engine.ended != self._ended:
+            self._ended = self._engine.ended
             self._since = now
             return
         if now - self._since >= PATIENCE:
             self._since = now
-            self._break(waits)
-
-    def _break(self, waits: list[str]) -> None:
-        hidden = len(waits) - SHOWN
-        graph = [*waits[:SHOWN], f"and {hidden} more"] if hidden > 0 else waits
-        log.error(
-            "no message has made progress for %.0f s; exclusive recovery is disabled; wait graph:\n  %s",
-            PATIENCE,
-            "\n  ".join(graph),
-        )
-        self._queues.give_up_exclusivity()
+            if len(waits) > SHOWN:
+                waits[SHOWN:] = [f"and {len(waits) - SHOWN} more"]
+            text = "no message has made progress for %.0f s; exclusive recovery is disabled; wait graph:\n  %s"
+            log.error(text, PATIENCE, "\n  ".join(waits))
+            self._isolation.give_up_exclusivity()
 
 
 LAST_WAIT: Final = 3.0
 """Seconds in which a cancelled message must be out of the pipeline: enough to clean up, not to hold up the stop."""
-
-
 HandleMessage = Callable[[Accepted], Awaitable[Outcome]]
 
 
 class LocalEngine:
-    """An engine that runs every message as a task of this process."""
-
     def __init__(self, runs: MessageRuns, lanes: Lanes, isolation: CrashIsolation, emit: Emit, clock: Clock) -> None:
         self._handle: HandleMessage | None = None
         self._runs = runs
-        self._isolation = isolation
         self._lanes = lanes
         self._emit = emit
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -209,7 +174,7 @@ class LocalEngine:
         self._stopped = False
         self.ended = 0
         """How many messages have left the pipeline."""
-        self._watchdog = DeadlockWatchdog(self, clock)
+        self._watchdog = DeadlockWatchdog(self, isolation, clock)
 
     def start(self, handle: HandleMessage) -> None:
         """Begin to run messages: `handle` brings one to its outcome."""
@@ -249,7 +214,6 @@ class LocalEngine:
             self._open.pop(inbound_id, None)
 
     def find_open(self, session: str) -> list[Accepted]:
-        """The messages of a session that have not ended, in the order of their tickets."""
         return sorted((each for each in self._open.values() if each.session == session), key=lambda each: each.ticket)
 
     def has_joined(self, accepted: Accepted) -> bool:
@@ -342,7 +306,12 @@ class LocalEngine:
             if self._is_at_work(accepted):
                 return []
             queues.setdefault(accepted.session, []).append(accepted)
-        return [self._describe_wait(session, queue) for session, queue in queues.items()]
+        waits: list[str] = []
+        for session, queue in queues.items():
+            first = min(queue, key=lambda each: each.ticket)
+            state = "waits for its turn" if self._runs.find(first.id) else "waits to enter the pipeline"
+            waits.append(f"{session}: message {first.id} {state}, {len(queue) - 1} behind it")
+        return waits
 
     def _is_at_work(self, accepted: Accepted) -> bool:
         """Whether it runs its turn, or one of its stages other than the wait for its lane."""
@@ -351,15 +320,6 @@ class LocalEngine:
             return run is not None and run.log is not None
         is_waiting = run.journal.running == "dispatch" and self._lanes.position(accepted.session, accepted.ticket) > 0
         return not is_waiting
-
-    def _describe_wait(self, session: str, queue: Sequence[Accepted]) -> str:
-        first = min(queue, key=lambda each: each.ticket)
-        run = self._runs.find(first.id)
-        state = "waits to enter the pipeline" if run is None else "waits for its turn"
-        return f"{session}: message {first.id} {state}, {len(queue) - 1} behind it"
-
-    def give_up_exclusivity(self) -> None:
-        self._isolation.give_up_exclusivity()
 
     async def idle(self) -> None:
         while self._tasks:

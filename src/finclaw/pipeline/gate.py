@@ -24,15 +24,10 @@ from finclaw.pipeline.stage import Halt, skip
 from finclaw.text import Language
 
 _MENTION: Final = re.compile(r"<@!?([A-Za-z0-9_.:-]{1,128})>")
-
 _MENTIONS_IN_FRONT: Final = re.compile(rf"(?:{_MENTION.pattern} ?)+")
-
 _URL: Final = re.compile(r"https?://[^\s<>]{1,2000}", re.IGNORECASE)
-
 _TRAILING: Final = ".,;:!?\"'、。」』】…"
-
 _BRACKETS: Final = {")": "(", "]": "[", "}": "{"}
-
 USUAL_MARKETS: Final = ("KRX", "NYSE")
 """Those that count for somebody who has no home market: one of them is enough."""
 
@@ -49,9 +44,7 @@ _ZONES: Final[dict[Language, dict[str, str]]] = {
 }
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-
 _DAYS_KO: Final = "월화수목금토일"
-
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -120,8 +113,6 @@ class Heard(NamedTuple):
 
 
 class Gate:
-    """The stage that admits a message and identifies its sender."""
-
     def __init__(
         self, *, require_mention: bool, people: People | None = None, heard: Mapping[str, Heard] | None = None
     ) -> None:
@@ -146,12 +137,10 @@ class Gate:
         return None
 
     def hears(self, inbound: Inbound) -> bool:
-        """Whether its sender is admitted on the channel."""
         heard = self._heard.get(inbound.channel)
         return heard is None or heard.admits(inbound) or inbound.is_internal
 
     def identify_sender(self, inbound: Inbound) -> Sender:
-        """The sender with the roles that the settings give them."""
         if self._people is None or _is_own_task(inbound):
             return inbound.sender
         return self._people.sender(inbound)

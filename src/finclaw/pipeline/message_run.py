@@ -35,8 +35,6 @@ LEFT_OUT: Final = "left_out"
 
 @dataclass(slots=True, kw_only=True)
 class MessageRun(MessageContext):
-    """The run of one message through the pipeline."""
-
     accepted: Accepted
     journal: Journal
     deadline: Deadline
@@ -150,9 +148,7 @@ class MessageRun(MessageContext):
     @property
     def unknown_calls(self) -> tuple[str, ...]:
         """The tools that move money, were cut off, and may have done so."""
-        if self.log is None:
-            return ()
-        return find_unknown_calls(self.log)
+        return find_unknown_calls(self.log) if self.log else ()
 
     @staticmethod
     def of(ctx: MessageContext) -> "MessageRun":
@@ -162,14 +158,10 @@ class MessageRun(MessageContext):
 
     @property
     def reply_facts(self) -> tuple[Fact, ...]:
-        """The facts of what the sender is told without an answer."""
-        if self.reply is None:
-            return ()
-        return self.reply.facts
+        return self.reply.facts if self.reply else ()
 
     @property
     def has_markdown(self) -> bool:
-        """Whether the reply is Markdown."""
         return self.reply is not None and self.reply.kind != "notice"
 
     def end_with(
@@ -198,7 +190,6 @@ class MessageRun(MessageContext):
         )
 
     def make_draft(self, kind: DraftKind, text: str = "") -> Draft:
-        """Make what visibility checks are told about words of this run."""
         draft = Draft(
             text=text,
             kind=kind,
@@ -225,8 +216,6 @@ def _count_questions(log: TurnLog) -> int:
 
 
 class MessageRuns:
-    """The runs of messages in the pipeline, by message id."""
-
     def __init__(self) -> None:
         self._runs: dict[str, MessageRun] = {}
         self._arrivals: dict[str, StopMark] = {}

@@ -30,17 +30,11 @@ from finclaw.text import Language, find_language, language_of
 
 log = logging.getLogger(__name__)
 
-
 MOST_REMEMBERED: Final = 10_000  # persons; the language of others is read from the store again
-
-
 UNREAD: Final = ("api", "subagent")
 """Channels at which nobody reads what did not answer them: programs, and turns of our own."""
-
 _PAGE: Final = 100
-
 _IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
-
 _MENTIONS: Final = re.compile(r"\s*(?:<?@[^\s>]{1,128}>?[,:]?\s+)*")
 
 
@@ -51,8 +45,6 @@ async def open_directory(store: PersonStore, people: People) -> "PersonDirectory
 
 
 class PersonDirectory:
-    """A directory of persons by their identities and ids."""
-
     def __init__(self, known: Iterable[Person] = ()) -> None:
         self._by_identity: dict[str, Person] = {}
         self._by_id: dict[str, Person] = {}
@@ -86,8 +78,6 @@ class PersonDirectory:
 
 
 class PersonService:
-    """Persons as the operator sees and changes them."""
-
     def __init__(self, store: PersonStore, people: People, directory: PersonDirectory) -> None:
         self._store = store
         self._people = people

@@ -53,8 +53,6 @@ LAYERS_GRACE: Final = 30.0
 
 
 class Pipeline:
-    """The pipeline of a gateway."""
-
     def __init__(
         self,
         settings: PipelineSettings,
@@ -68,7 +66,6 @@ class Pipeline:
     ) -> None:
         self._settings = settings
         self._stages = stages
-        self._agent = stages.agent.name
         self._store = store
         self._lanes = traffic.lanes
         self._runs = traffic.runs
@@ -152,7 +149,8 @@ class Pipeline:
                 context = stages.contexts.build(accepted, message, sender)
             with stage("dispatch"), run.stoppable:
                 if run.accepted.left:
-                    await self._end_recovery_attempt(run)
+                    with run.deadline.pause():
+                        await self._recovery_throttle.clear_attempt(accepted.id)
                 turn = await stages.dispatch.admit(run, context)
             with stage("execute"), run.stoppable:
                 async with stages.deliver.follow(run, turn.log) as emit:
@@ -161,7 +159,6 @@ class Pipeline:
                 return await stages.deliver.answer(run, turn.log, result)
 
     def _refuse_above_length(self, inbound: Inbound) -> None:
-        """Raises Halt for a message that is longer than the limit."""
         length = len(inbound.text)
         most = self._settings.max_text
         if length > most:
@@ -217,10 +214,6 @@ class Pipeline:
             if asked_to_stop():
                 raise
             return run.recorded or end_by_leaked_cancellation(run)
-
-    async def _end_recovery_attempt(self, run: MessageRun) -> None:
-        with run.deadline.pause():
-            await self._recovery_throttle.clear_attempt(run.accepted.id)
 
     async def _return_to_inbox(self, run: MessageRun) -> None:
         """We are stopping in good order: the next start takes the message up, and this try does not count."""
@@ -301,7 +294,7 @@ class Pipeline:
         else:
             patience = Deadline(seconds + LAYERS_GRACE)
             deadline = Deadline(seconds, within=patience)
-        ids = Ids(agent=self._agent, session=accepted.session, inbound_id=accepted.id, turn_id="")
+        ids = Ids(agent=self._stages.agent.name, session=accepted.session, inbound_id=accepted.id, turn_id="")
         return MessageRun(
             ids=ids,
             emit=self._emit,

@@ -12,8 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from types import TracebackType
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from msgspec.structs import replace
 
@@ -25,12 +24,13 @@ from finclaw.kernel.record import Accepted, StopMark
 from finclaw.kernel.scope import Outcome
 from finclaw.kernel.store_port import ConversationStore, Inbox, retry_until_committed
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from finclaw.pipeline.engine import LocalEngine
 
+log = logging.getLogger(__name__)
 
 RECOVERED_AT_ONCE: Final = 2
 """So many are in their first stages at a time: so few share the blame with a message that kills the process there."""
-
 RECOVERED_SECONDS: Final = 1.0
 """Seconds after which the next one is let in: a slow layer must not hold up all others."""
 
@@ -47,7 +47,6 @@ class CrashIsolation:
 
     @property
     def is_open(self) -> bool:
-        """Whether no message holds the lock exclusively, or waits to."""
         return not self._exclusive
 
     def entry_for(self, accepted: Accepted, max_attempts: int, is_stop: Callable[[Inbound], bool]) -> "Entry":
@@ -153,9 +152,7 @@ class Entry:
         await self.enter()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.leave()
 
 
@@ -223,9 +220,7 @@ class _Released:
         self._was_inside = self._entry.is_inside
         self._entry.leave()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, trace: object) -> None:
         if self._was_inside and error is None:
             await self._entry.enter()
 
@@ -287,18 +282,6 @@ class GiveUp(Protocol):
     async def __call__(self, accepted: Accepted, which: Fate, reason: str, *, fold: bool) -> Outcome: ...
 
 
-class Engine(Protocol):
-    """Where a session's next turn runs."""
-
-    def expect(self, accepted: Accepted) -> None:
-        """Keep its place: nothing with a later ticket may run before it has been submitted and has ended."""
-        ...
-
-    def submit(self, accepted: Accepted) -> None:
-        """Take over an accepted message. Never raises, never waits."""
-        ...
-
-
 class Recovery:
     """The recovery of one start. `max_attempts` and `expire_after_s` are settings of the pipeline."""
 
@@ -320,7 +303,7 @@ class Recovery:
         self._sender = sender
         self._clock = clock
 
-    async def run(self, give_up: GiveUp, engine: Engine) -> None:
+    async def run(self, give_up: GiveUp, engine: "LocalEngine") -> None:
         """Units first, so that no new answer overtakes an old one; then messages, session by session, in order.
 
         The lanes know all of them before anything moves: a stale answer's question, asked again, comes after them.
@@ -366,17 +349,15 @@ class Recovery:
         return alone or accepted.attempts >= NO_MORE * self._max_attempts
 
     async def _resume(
-        self, messages: Sequence[Accepted], fates: Sequence[Fate | None], give_up: GiveUp, engine: Engine
+        self, messages: Sequence[Accepted], fates: Sequence[Fate | None], give_up: GiveUp, engine: "LocalEngine"
     ) -> None:
         for accepted, fate in zip(messages, fates, strict=True):
             if fate is None:
                 engine.submit(accepted)
                 continue
-            await give_up(accepted, fate, _explain(accepted, fate), fold=self._may_be_folded(accepted))
-
-    def _may_be_folded(self, accepted: Accepted) -> bool:
-        begun = accepted.attempts > 0 and accepted.inbound.from_extension is None and accepted.joined_to is None
-        return begun and accepted.attempts < NO_FOLD * self._max_attempts
+            has_turn = accepted.inbound.from_extension is None and accepted.joined_to is None
+            fold = has_turn and 0 < accepted.attempts < NO_FOLD * self._max_attempts
+            await give_up(accepted, fate, _explain(accepted, fate), fold=fold)
 
 
 def _explain(accepted: Accepted, fate: Fate) -> str:

@@ -25,7 +25,6 @@ from finclaw.redaction import hide_known_secrets
 
 log = logging.getLogger(__name__)
 
-
 R = TypeVar("R")
 PartKind = Literal["tool", "block", "final"]
 OnError = Callable[[Exception, PartKind], None]
@@ -33,24 +32,18 @@ SendPart = Callable[[], Awaitable[bool]]
 """False: it waits for the final, and so does everything behind it."""
 Pause = tuple[int, int]
 """The shortest and the longest pause before a block, in milliseconds."""
-
 _PHASES: Final[dict[PartKind, int]] = {"tool": 0, "block": 1, "final": 2}
 MOST_WAITING: Final = 100
 """Parts. What does not find room waits for the final."""
 SEND_SECONDS: Final = 30.0
 """For one part, with the layers before it and the platform behind it."""
-
 _PARAGRAPH: Final = re.compile(r"\n[ \t]{0,20}\n\s*")
 _FENCE: Final = re.compile(r"^[ \t]{0,20}```", re.MULTILINE)
-
 SHORTEST_IDLE: Final = 200
 """Characters. A message for every sentence would be a nuisance."""
-
 SendBlock = Callable[[TextRange], Awaitable[bool]]
 """False: nothing of this turn can be sent any more before its end."""
 SendNote = Callable[[str], Awaitable[bool]]
-
-
 _NAMES: Final[dict[PartKind, str]] = {"tool": "tool note", "block": "block", "final": "final"}
 
 
@@ -276,7 +269,6 @@ class BlockDelivery:
         self._at: int = 0
 
     def follow(self, event: Event) -> None:
-        """Follow the turn's events, and pass them on."""
         self._emit(event)
         if isinstance(event, StepStarted):
             self._cut(idle=True)

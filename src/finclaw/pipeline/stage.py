@@ -5,7 +5,6 @@ The journal notes each stage's result, where the message stopped, why, and how l
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import Literal
 
 from finclaw.errors import TurnStopped
@@ -54,29 +53,34 @@ class Journal:
         self._last = last
         self._started = self._stage_started = clock.monotonic()
         self._entries: list[StageEntry] = []
-        self._running = ""
+        self.running = ""
+        """The stage that runs; empty between two."""
         self._skipped = self._noted = ""
 
     def stage(self, name: str) -> "Journal":
         """Note one stage, whatever becomes of it. A stage that was begun is always in the journal."""
-        self._running = name
+        self.running = name
         self._stage_started = self._clock.monotonic()
         return self
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        name = self._running
-        self._running = ""
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        name = self.running
+        self.running = ""
         ms = self._since(self._stage_started)
         result: StageResult = "continue"
         reason = self._noted
         self._noted = ""
         if error is not None:
-            result, reason = _end_of(error)
+            result = "abort"
+            reason = describe_error(error)
+            if isinstance(error, Halt):
+                result = error.kind
+                reason = error.reason
+            elif isinstance(error, asyncio.CancelledError):
+                reason = "cancelled"
         elif self._skipped:
             result = "skip"
             reason = self._skipped
@@ -96,18 +100,13 @@ class Journal:
     @property
     def entries(self) -> tuple[StageEntry, ...]:
         """All stages so far; one still running stands there as it will end, for `deliver` writes its own outcome."""
-        if not self._running:
+        if not self.running:
             return tuple(self._entries)
         result: StageResult = "continue"
         if self._skipped:
             result = "skip"
-        running = StageEntry(self._running, result, self._since(self._stage_started), self._skipped)
+        running = StageEntry(self.running, result, self._since(self._stage_started), self._skipped)
         return (*self._entries, running)
-
-    @property
-    def running(self) -> str:
-        """The stage that runs; empty between two."""
-        return self._running
 
     @property
     def duration_ms(self) -> float:
@@ -115,17 +114,6 @@ class Journal:
 
     def _since(self, moment: float) -> float:
         return round((self._clock.monotonic() - moment) * 1000, 3)
-
-
-def _end_of(error: BaseException) -> tuple[StageResult, str]:
-    """What became of a stage that raised, and why."""
-    match error:
-        case Halt():
-            return error.kind, error.reason
-        case asyncio.CancelledError():
-            return "abort", "cancelled"
-        case _:
-            return "abort", describe_error(error)
 
 
 class Deadline:
@@ -156,9 +144,7 @@ class Deadline:
         self._look()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, trace: object) -> None:
         task = self._task
         self._task = None
         if self._timer is not None:
@@ -203,8 +189,6 @@ class Deadline:
 
 
 class Pause:
-    """A context manager in which the clock of a deadline stands still."""
-
     __slots__ = ("_deadline",)
 
     def __init__(self, deadline: Deadline) -> None:
@@ -213,9 +197,7 @@ class Pause:
     def __enter__(self) -> None:
         self._deadline.stop(self._deadline.time())
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._deadline.go_on(self._deadline.time())
 
 
@@ -241,7 +223,6 @@ class Stoppable:
 
     @property
     def mark(self) -> StopMark | None:
-        """The record that it was stopped."""
         if self._reason is None:
             return None
         return StopMark(self._reason, told=self.is_told)
@@ -270,17 +251,17 @@ class Stoppable:
         if self._task is not None:
             self._cancelling = self._task.cancelling()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         task = self._task
         self._task = None
         if self._reason is None or task is None:
             return
         if task.cancelling() > self._cancelling:
             task.uncancel()
-        if kind is asyncio.CancelledError and task.cancelling() > self._cancelling:  # others want this task to end too
+        if (
+            isinstance(error, asyncio.CancelledError) and task.cancelling() > self._cancelling
+        ):  # others want this task to end too
             return
         # Also when all went well: a layer may have swallowed the cancellation, or it came in the last moment.
-        if kind is None or issubclass(kind, Exception | asyncio.CancelledError):
+        if error is None or isinstance(error, Exception | asyncio.CancelledError):
             raise TurnStopped(self._reason) from error

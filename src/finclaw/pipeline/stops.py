@@ -26,8 +26,6 @@ from finclaw.pipeline.stage import Halt, skip
 
 STOPS_WITHIN: Final = 0.8
 """Seconds in which a stopped message ends; a tool that ignores its cancellation is left behind before that."""
-
-
 _RETRY: Final = "#retry-"
 
 
@@ -137,7 +135,6 @@ def _is_meant(accepted: Accepted, request: StopRequest) -> bool:
 
 
 def _is_asked_by(inbound: Inbound, request: StopRequest) -> bool:
-    """Return whether the message belongs to the sender who requested the stop."""
     asked_by = request.sender or request.asked_by
     return asked_by is None or sender_of(inbound) == asked_by
 

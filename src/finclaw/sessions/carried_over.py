@@ -26,18 +26,13 @@ log = logging.getLogger(__name__)
 
 MOST_LINES: Final = 20
 """Lines that a turn is shown of messages that were left out: the last ones."""
-
 MOST_QUESTIONS: Final = 10_000
 """Questions that are remembered; the answer to an older one is a message like any other."""
-
 _SEPARATOR: Final = "\x1f"
 """Between a kept line and its sources. No line holds one: `shorten` turns white space into blanks."""
-
 STATE: Final = "session/options"
 """The name under which the store keeps them. No extension can have it, because of the slash."""
-
 SenderKey = tuple[str, str, str, str | None, str]
-
 _Owner = tuple[str, SenderKey]
 
 
@@ -60,7 +55,6 @@ class LeftOut:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources of all lines."""
         return tuple(dict.fromkeys(source for _, _, sources in self._lines for source in sources))
 
     def tell(self) -> str:
@@ -134,7 +128,6 @@ class CarriedOver:
                 del self._left_out[owner]
 
     def drop(self, session: str) -> None:
-        """Forget what is of a session that was reset or erased."""
         for copy in (self._questions, self._left_out):
             for owner in [each for each in copy if each[0] == session]:
                 del copy[owner]
@@ -240,7 +233,6 @@ class KeptOptions:
             self._by_session[session] = options
 
     def drop(self, session: str) -> None:
-        """Forget the copy of a session that was reset or erased."""
         self._by_session.pop(session, None)
         self.carried_over.drop(session)
 

@@ -18,7 +18,6 @@ from finclaw.kernel.scope import Outcome
 
 WaitingMode = Literal["followup", "steer", "queue", "collect", "interrupt", "steer-backlog"]
 """The six modes: `QueueMode` without `auto`, which becomes one of them."""
-
 ModeOrigin = Literal["message", "session", "channel", "settings", "auto", "reply"]
 """What has chosen the mode. `reply`: the message answers a question that the assistant asked its sender."""
 
@@ -146,7 +145,6 @@ class Lane:
         return len(self._places)
 
     def position(self, ticket: int) -> int:
-        """How many are before this ticket."""
         if ticket in self._places:
             return list(self._places).index(ticket)
         return sum(1 for other in self._places if other < ticket)
@@ -276,7 +274,6 @@ class WaitingLimit:
             raise SessionFull(f"{waiting} messages of this conversation wait for their answers; try again later")
 
     def accept_above(self, accepted: Accepted) -> None:
-        """Note a message that was accepted in a full session."""
         self._above.add(accepted.id)
 
     def find_refusal(self, inbound_id: str) -> str | None:
@@ -292,5 +289,4 @@ class WaitingLimit:
         return is_first
 
     def leave(self, inbound_id: str) -> None:
-        """A message has ended."""
         self._above.discard(inbound_id)

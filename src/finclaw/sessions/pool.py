@@ -16,8 +16,6 @@ from finclaw.kernel.envelope import PoolName
 DEFAULT_SIZES: Final[Mapping[PoolName, int]] = MappingProxyType({"main": 256, "cron": 8, "subagent": 8})
 SHARE: Final = 0.75
 """The part of a pool's seats that one person may have, if that is less than all of them."""
-
-
 SeatWait = Literal["", "seat", "share"]
 """Why a turn waits: no seat is free, or its person has their share of them. Empty: it does not."""
 
@@ -155,7 +153,6 @@ class Pools:
         return await self._pools[pool].enter(session, person)
 
     def find_wait(self, pool: PoolName, person: str = "") -> SeatWait:
-        """Why who enters now would have to wait."""
         return self._pools[pool].find_wait(person)
 
     def find_place(self, pool: PoolName, session: str) -> tuple[SeatWait, int] | None:
@@ -163,7 +160,6 @@ class Pools:
         return self._pools[pool].find_place(session)
 
     def has_room(self, pool: PoolName) -> bool:
-        """Whether who enters now need not wait."""
         return not self._closed and self._pools[pool].has_room
 
     def running(self, pool: PoolName) -> int:

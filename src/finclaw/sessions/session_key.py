@@ -40,7 +40,6 @@ class Place(NamedTuple):
     thread: str | None
 
     def inbound(self, text: str = "", message_id: str = "") -> Inbound:
-        """A message that belongs to this session."""
         return Inbound(
             text=text,
             message_id=message_id,

@@ -70,7 +70,6 @@ class Steering(Protocol):
 
 Join = Callable[[Accepted, Message], Awaitable[bool]]
 """Makes a message and its words part of the turn. False: it ended before."""
-
 SharesTurn = Callable[[Accepted, QueueMode, JoinOffer], bool]
 """Whether a message that does not steer shares the turn of another all the same, from its start on."""
 
@@ -167,7 +166,6 @@ class LaneSteering:
         return [offer.words for offer, before in self._joined if before >= answers]
 
     def list_seen(self, answers: int) -> tuple[Accepted, ...]:
-        """Those that joined and that the model has answered to."""
         return tuple(offer.accepted for offer, before in self._joined if before < answers)
 
     def close(self, ends: tuple[JoinedOutcome, ...]) -> None:

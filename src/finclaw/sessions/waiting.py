@@ -29,16 +29,12 @@ from finclaw.sessions.settings import QueueSettings
 from finclaw.sessions.steering import Join, LaneSteering, SessionMoment, choose_mode, is_same_person_and_place
 
 INTERRUPTED: Final = "interrupted by message "
-
 PASSED_OVER: Final = "passed over for message "
 """How the reason begins of a turn that a newer message of its sender has stopped; the second had not begun to work, so
 nobody need be told."""
-
 StopRun = Callable[[str, str], bool]
 """Stops the run of a message, with a reason. False: it is not there, or its answer exists."""
-
 LONGEST_LINE: Final = 160
-
 LONGEST_WAIT: Final = timedelta(seconds=5)
 """After its first message a burst is over, however fast somebody types."""
 LARGEST_BURST: Final = 20
@@ -50,8 +46,6 @@ BurstKey = tuple[str, str, str | None]
 
 
 class WaitingMessage(Struct, frozen=True, kw_only=True):
-    """A message that has come to its lane."""
-
     accepted: Accepted
     inbound: Inbound
     """As the pipeline knows it."""
@@ -77,8 +71,6 @@ class WaitResult(Struct, frozen=True, kw_only=True):
 
 
 class LaneWaiting:
-    """The wait of messages in their lanes."""
-
     def __init__(
         self,
         lanes: Lanes,
@@ -147,7 +139,6 @@ class LaneWaiting:
         return None
 
     async def wait_for_turn(self, accepted: Accepted) -> None:
-        """Wait until those before it have left its lane, and for nothing else."""
         await self._lanes.turn_of(accepted.session, accepted.ticket)
 
     def may_pause(self, inbound: Inbound) -> bool:
@@ -406,7 +397,6 @@ class Debounce:
             await until_done(burst.complete, ARRIVAL_S)
 
     def are_one(self, one: Accepted, other: Accepted) -> bool:
-        """Whether two messages belong to the same burst."""
         burst = self._bursts.get(one.id)
         return burst is not None and self._bursts.get(other.id) is burst
 
