@@ -22,7 +22,7 @@ import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.delivery.control import extract_control_tokens
-from finclaw.pipeline.preview import Preview
+from finclaw.pipeline.reply_sequencer import Preview
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings
 from finclaw.redaction import Secret

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from finclaw.delivery.control import extract_control_tokens
-from finclaw.pipeline.preview import Preview
+from finclaw.pipeline.reply_sequencer import Preview
 
 
 def show(*pieces: str) -> str:

@@ -341,8 +341,6 @@ class Writing:
     def write(self, block: Block) -> Forms:
         return join_forms(list(write_block(block)), self.nothing)
 
-    # ── wrappers ────────────────────────────────────────────────────────────────────────────────────────────
-
     def wrap(self, get_marks: Callable[[Dialect], Marks]) -> Wrapper:
         marks = self.each(get_marks)
         opening = tuple([before for before, _ in marks])
@@ -357,8 +355,6 @@ class Writing:
     def has_room_for(self, overhead: int) -> bool:
         """Whether marks may take so much of a part: at most half of it. The packer leaves out what takes more."""
         return 2 * overhead <= self.limit
-
-    # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def break_line(self, place: DocumentPlace, count: int = 1) -> Forms:
         lines = list[str]()

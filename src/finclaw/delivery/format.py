@@ -162,9 +162,6 @@ def _read_inlines(line: str) -> Iterator[Inline]:
         yield TextRun(line[at:], (str,))
 
 
-# ── where blocks end ────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _is_blank(line: str) -> bool:
     return not line.strip()
 

@@ -89,9 +89,6 @@ def _make_parser() -> MarkdownIt:
     return parser
 
 
-# ── blocks ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _read_quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return state.level < _DEEPEST and blockquote(state, start, end, silent)
 
@@ -123,9 +120,6 @@ def _read_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
                 more = [cell.strip() for cell in escapedSplit(line)[columns:]]
                 last.content = " | ".join((last.content, *more))
     return True
-
-
-# ── inline ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_inlines(state: StateCore) -> None:
@@ -347,8 +341,6 @@ class InlineReader:
             return [label]
         link = self._make_link(url, opened[-1].cost, is_shown=not token.content)
         return [*link.opening, label, *self._close(link)]
-
-    # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _open(self, token: Token, following: Token, opened: Sequence[_Opened]) -> _Opened:
         style = _STYLES.get(token.type, "")

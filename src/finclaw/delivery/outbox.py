@@ -159,8 +159,6 @@ class OrderedSender:
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=seconds)
 
-    # ── one place ───────────────────────────────────────────────────────────────────────────────────────────
-
     async def _work(self, place: Place) -> None:
         queue = self._queues[place]
         try:

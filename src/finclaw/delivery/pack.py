@@ -79,8 +79,6 @@ class Packer:
         self._end_part()
         return self._parts
 
-    # ── blocks ──────────────────────────────────────────────────────────────────────────────────────────────
-
     def _put(self, block: Block) -> None:
         if block.resume is not None:
             self._open[-1] = self._open[-1]._replace(resume=block.resume)
@@ -173,8 +171,6 @@ class Packer:
                 reserved -= self._closing_size(wrapper)
         return len(events)
 
-    # ── inline content as words ─────────────────────────────────────────────────────────────────────────────
-
     def _events(self, gap: Forms, inlines: Sequence[Inline]) -> list[_Event]:
         """Inline content word by word, each short enough for a part, and without marks that would fill a part."""
         events: list[_Event] = [self._measure(self._nothing, gap, _FORCED)]
@@ -243,8 +239,6 @@ class Packer:
                 chunk.append(forms)
                 used += size
         yield join_forms(chunk, self._nothing)
-
-    # ── the part that is being written ──────────────────────────────────────────────────────────────────────
 
     def _begin_part(self) -> None:
         resumed = [wrapper.resume for wrapper in self._open[: self._begun]]
@@ -319,8 +313,6 @@ class Packer:
             self._used -= self._size(marks)
             self._marks -= self._count_marks(marks)
         self._begun = min(self._begun, len(self._open))
-
-    # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _overhead(self) -> int:
         return sum(map(self._get_cost, self._open))

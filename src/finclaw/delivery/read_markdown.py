@@ -93,8 +93,6 @@ class _BlockReader:
             case _:
                 return self._read_table(token, place)
 
-    # ── paragraphs, headings, code ──────────────────────────────────────────────────────────────────────────
-
     def _read_paragraph(self, token: Token, place: DocumentPlace) -> Sequence[Block]:
         inline = self._tokens[self._at]
         self._at += 2
@@ -143,8 +141,6 @@ class _BlockReader:
         closing = tuple([mark.replace("\n", line) for mark, line in zip(wrapper.close, gap, strict=True)])
         return Wrapper(opening, closing, closing, opening)
 
-    # ── quotes ──────────────────────────────────────────────────────────────────────────────────────────────
-
     def _read_quote(self, place: DocumentPlace) -> Sequence[Block]:
         """Only markup with blocks has quotes inside quotes; elsewhere they are one."""
 
@@ -162,8 +158,6 @@ class _BlockReader:
         if not blocks:
             return ()
         return [Block(self._writing.nothing, children=blocks, wrapper=wrapper)]
-
-    # ── lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_list(self, token: Token, place: DocumentPlace) -> Sequence[Block]:
         is_numbered = token.type == "ordered_list_open"
@@ -258,8 +252,6 @@ class _BlockReader:
             following = item.number + 1
         return lists
 
-    # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────
-
     def _read_table(self, token: Token, place: DocumentPlace) -> Sequence[Block]:
         if token.type != "table_open":
             return ()
@@ -278,9 +270,6 @@ def _begins_with_figure(item: _Item) -> bool:
     inlines = [inline for block in item.blocks[:1] for inline in block.inlines]
     first = next((inline for inline in inlines if isinstance(inline, TextRun)), None)
     return first is not None and _FIGURE.match(first.text) is not None
-
-
-# ── marks of blocks ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _get_paragraph(dialect: Dialect) -> Marks:

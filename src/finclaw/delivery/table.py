@@ -149,8 +149,6 @@ class TableLayout:
             block = self._make_code(lines)
         return block or self._make_list()
 
-    # ── aligned lines ───────────────────────────────────────────────────────────────────────────────────────
-
     def _align_lines(self) -> list[str]:
         """Return the head, a line below it, and the rows; nothing: too wide, or with links, which code cannot have."""
         rows = self._rows()
@@ -202,8 +200,6 @@ class TableLayout:
             return None
         return Block(writing.nothing, children=rows, wrapper=wrapper, keep=True)
 
-    # ── real tables ─────────────────────────────────────────────────────────────────────────────────────────
-
     def _make_real(self, lines: Sequence[str]) -> Block | None:
         """`lines`: the plain text, aligned; empty if it cannot be."""
         head = "".join(f"{line}\n" for line in lines[:2])
@@ -228,8 +224,6 @@ class TableLayout:
 
     def _write_cell(self, cell: Cell) -> Forms:
         return self._writing.write(Block((), self._read_inlines(cell.tokens, self._place)))
-
-    # ── rows as a list ──────────────────────────────────────────────────────────────────────────────────────
 
     def _make_list(self) -> Block:
         writing = self._writing

@@ -156,9 +156,6 @@ def find_objection(checks: Sequence[Check], draft: Draft) -> str | None:
     return None
 
 
-# ── files and buttons, where the channel has none ───────────────────────────────────────────────────────────────
-
-
 def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
     """What the channel cannot show becomes lines of the text. No button may hold an approval: that is for cards."""
     actions = tuple(action for action in outbound.actions if clean_words(action.command) == action.command)
@@ -191,9 +188,6 @@ def _with_decisions(card: Outbound, capabilities: Capabilities) -> Outbound:
 def _action_lines(actions: tuple[ActionButton, ...], form: str) -> str:
     lines = [f"{place}. {action.label}: {form.format(action.command)}" for place, action in enumerate(actions, start=1)]
     return "\n".join(lines)
-
-
-# ── the form in which it is kept and sent ───────────────────────────────────────────────────────────────────────
 
 
 def _freeze_parts(
@@ -274,9 +268,6 @@ class _Withheld(Exception):
     """Nothing of a text may be seen. Its words say why."""
 
 
-# ── what the checks find ────────────────────────────────────────────────────────────────────────────────────
-
-
 def _find_all(checks: Sequence[Check], draft: Draft) -> Iterator[DraftFinding]:
     """Raises _Withheld when a check fails or says what is no finding in this draft."""
     for check in checks:
@@ -312,9 +303,6 @@ def _keep(checks: Sequence[Check], things: Iterable[T], about: Draft, reasons: l
         else:
             reasons.append(why)
     return tuple(kept)
-
-
-# ── the corrected text ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _correct(checks: Sequence[Check], draft: Draft, reasons: list[str]) -> str:

@@ -86,13 +86,11 @@ class CommandsApi(Protocol):
         They are listed by the help command, and a chat at a terminal does not take them for misspelled ones. It is
         asked each time, so that they may change.
         """
-        ...
 
 
 class ChannelsApi(Protocol):
     def register(self, kind: str, make: ChannelFactory, /) -> None:
         """Bring a kind of channel, for the `channels` section of the settings to name."""
-        ...
 
 
 class PromptApi(Protocol):
@@ -101,7 +99,6 @@ class PromptApi(Protocol):
 
         Where the prompt's budget is short, low priorities are left out first; what is required never is.
         """
-        ...
 
 
 class EventsApi(Protocol):
@@ -123,7 +120,6 @@ class StateApi(Protocol):
 
     async def set(self, value: Any, session: str = "") -> None:
         """On disk when it returns. None forgets. Raises Superseded in a turn whose session was reset meanwhile."""
-        ...
 
 
 class Transaction(Protocol):
@@ -154,7 +150,6 @@ class TasksApi(Protocol):
 
         It never runs beside itself; its failures are logged, and it is tried again next time.
         """
-        ...
 
 
 class ContextApi(Protocol):
@@ -162,11 +157,9 @@ class ContextApi(Protocol):
         self, field: str, fn: FetchField, *, budget: float = 1.0, default: Any = UNSET, when: IsWanted | None = None
     ) -> None:
         """Fill `context.provided[field]` when a turn begins; late (`budget` seconds) or failed it is its `default`."""
-        ...
 
     def compute(self, field: str, fn: Callable[[Context], Any], *, default: Any = UNSET) -> None:
         """The same for what needs no waiting: it costs a turn no task and no timer. Keep it quick."""
-        ...
 
 
 class VisibleApi(Protocol):
@@ -175,7 +168,6 @@ class VisibleApi(Protocol):
 
         Called for every draft, also while an answer is being written: keep it quick. One that raises withholds it all.
         """
-        ...
 
 
 class CliApi(Protocol):
@@ -183,13 +175,11 @@ class CliApi(Protocol):
         self, name: str, about: str, run: Callable[[Namespace], int], arguments: Callable[[ArgumentParser], None]
     ) -> None:
         """Add `finclaw NAME`. Raises ExtensionError when the gateway or another extension has that name."""
-        ...
 
 
 class RoutesApi(Protocol):
     def add(self, method: Method, path: str, fn: Callable[[RouteRequest], Awaitable[RouteReply]]) -> None:
         """Serve `/api/v1/extensions/<this extension>/<path>`, behind the same token as everything else."""
-        ...
 
 
 class Finding(Struct, frozen=True):
@@ -203,7 +193,6 @@ class Finding(Struct, frozen=True):
 class DoctorApi(Protocol):
     def check(self, name: str, fn: Callable[[], Finding]) -> None:
         """Add a look of your own to `finclaw doctor`. It must change nothing."""
-        ...
 
 
 class ExtensionApi(Protocol):
@@ -298,11 +287,9 @@ class ExtensionApi(Protocol):
 
         What `state` holds of a session goes by itself, and afterwards the free pages of your database are overwritten.
         """
-        ...
 
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
         """Run it when the gateway stops, or when loading fails after this: last registered, first closed."""
-        ...
 
 
 class Extension(Protocol):

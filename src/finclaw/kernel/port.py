@@ -84,7 +84,6 @@ class Channel(Protocol):
 
         Edits, deletions, reactions and pressed buttons come the same way, by their `kind`.
         """
-        ...
 
     async def send(self, unit: OutboxItem) -> Receipt:
         """Hand one unit to the platform.

@@ -62,9 +62,6 @@ TurnStatus = Literal["completed", "max_steps", "aborted", "failed", "waiting_for
 StageResult = Literal["continue", "skip", "abort"]
 
 
-# ── results ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class StageEntry(Struct, frozen=True, omit_defaults=True):
     """The journal's line for one stage: its result (P-05), why, and how long it took."""
 
@@ -174,9 +171,6 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     model: str = ""
     """Which model gave the last answer, as `provider/name`."""
     metadata: dict[str, Any] = {}
-
-
-# ── contexts ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Ids(TypedDict):

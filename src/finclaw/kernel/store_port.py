@@ -100,13 +100,11 @@ class Inbox(Protocol):
 
     async def nothing_runs(self) -> None:
         """Whatever a crash left running is received again, its tries still counted: `begun` tells of one life only."""
-        ...
 
     async def mark_stopped(self, inbound_ids: Sequence[str], mark: StopMark) -> None:
         """Keep that these are stopped: those that have not ended come back from a crash with the mark. Replies that
         nobody has begun to send become `superseded`, but no confirmation of an order.
         """
-        ...
 
     async def find_target(self, inbound: Inbound) -> Accepted | None: ...  # what an edit or a deletion is about
 
@@ -150,7 +148,6 @@ class ConversationStore(Protocol):
 
         `calls` replaces what was reserved before, and its spend is entered, in the same commit.
         """
-        ...
 
     async def join(
         self, claim: Claim, accepted: Accepted, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]
@@ -173,7 +170,6 @@ class ConversationStore(Protocol):
 
     async def release(self, inbound_id: str, calls: TurnCalls | None = None) -> None:
         """Put a message back that was claimed or had set out, as if it had not been tried. `calls` as in `record`."""
-        ...
 
     async def messages(self, session: str) -> Sequence[Message]: ...
     async def facts(self, session: str, subject: str | None = None, limit: int = 1_000) -> Sequence[SessionFact]:
@@ -192,7 +188,6 @@ class ConversationStore(Protocol):
 
     async def reset(self, session: str) -> None:
         """Forget the conversation and raise the epoch: whoever was writing it cannot any more."""
-        ...
 
     async def sessions(self, limit: int, after: str | None = None, containing: str = "") -> SessionPage:
         """A page of sessions, the most recently used first; only those whose key contains the text."""
@@ -203,7 +198,6 @@ class ConversationStore(Protocol):
 
         Its facts are those of the messages, and before them `facts`: others that it had been told.
         """
-        ...
 
     async def repair(self, session: str, *, dry_run: bool = False) -> Sequence[IntegrityFinding]:
         """Make a broken conversation whole and say what was wrong. A turn that runs there goes on."""
@@ -221,7 +215,6 @@ class Outbox(Protocol):
 
     async def settle(self, *units: OutboxItem, lazy: bool = False) -> None:
         """Record new states, all at once. A lazy one (a receipt) rides with the next group."""
-        ...
 
     def plan(
         self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None, first: int = 0
@@ -238,7 +231,6 @@ class Outbox(Protocol):
         Idempotent by turn, sequence and text range: `then` gets those that are new; behind a lost one they are lost.
         Raises Superseded as `record` does, and SessionError for one that is not the next, or shows other words.
         """
-        ...
 
     async def find_item(self, item_id: str) -> OutboxItem | None: ...
     async def ask_again(self, stale: OutboxItem, then: Callable[[Accepted], None]) -> Accepted | None:
@@ -265,7 +257,6 @@ class StateStore(Protocol):
 
         Raises Superseded in a turn whose session was reset meanwhile: what it knows of that is forgotten.
         """
-        ...
 
 
 class ApprovalStore(Protocol):
@@ -353,7 +344,6 @@ class PersonStore(Protocol):
 
     async def save_person(self, person: Person) -> None:
         """Write name and preferences, and the identity that the id is if the person is new. Others are not touched."""
-        ...
 
     async def seed_people(self, entries: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Make each entry (a name and identities) one person, in one commit. Idempotent.
@@ -361,7 +351,6 @@ class PersonStore(Protocol):
         A person who is there keeps their id and preferences. Whoever loses their last identity becomes part of the one
         who got it, with what they have spent. An identity that no entry names stays with its person.
         """
-        ...
 
 
 class BlobStore(Protocol):
@@ -392,7 +381,6 @@ class ErasureStore(Protocol):
 
     async def scrub(self) -> None:
         """Overwrite what earlier removals left in free pages and in the journal. Raises StoreFailed."""
-        ...
 
 
 class UpkeepStore(ErasureStore, Protocol):
@@ -403,7 +391,6 @@ class UpkeepStore(ErasureStore, Protocol):
 
         Whoever writes meanwhile goes on. Raises StoreFailed.
         """
-        ...
 
 
 class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonStore, BlobStore, UpkeepStore, Protocol):
@@ -416,7 +403,6 @@ class Store(Inbox, ConversationStore, Outbox, StateStore, ApprovalStore, PersonS
 
     def watch_writes(self, tell: Callable[[SessionError | None], None]) -> None:
         """Call `tell` when the store fails to write, and with None when it can write again."""
-        ...
 
     async def check_writable(self) -> SessionError | None:
         """Why the store cannot write now, by its last commit or by a probe; None: it can."""

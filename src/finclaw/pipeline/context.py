@@ -269,8 +269,6 @@ def _safe_mime(mime: str) -> str:
     return lower if _MIME.fullmatch(lower) else "application/octet-stream"
 
 
-# ── as the model reads them ─────────────────────────────────────────────────────────────────────────────────────
-
 _PROBLEMS: Final[dict[AttachmentProblem, str]] = {
     "large": "it is too large to be fetched",
     "broken": "it is empty, damaged or of a kind that is not kept",

@@ -151,8 +151,6 @@ class Deliver:
             answer_open_calls(turn, now)
             _set_final_text(turn, "\n\n".join(filter(None, texts)), now)
 
-    # ── what a person will see ──────────────────────────────────────────────────────────────────────────────
-
     async def _prepare(
         self,
         run: MessageRun,
@@ -238,8 +236,6 @@ class Deliver:
         if channel is None:
             return Capabilities()
         return channel.capabilities
-
-    # ── the commits that end messages: afterwards nothing that happens can change the outcome ───────────────
 
     async def _finish_turn(
         self,
@@ -384,9 +380,6 @@ def _with_sources(run: MessageRun, outcome: Outcome) -> Outcome:
     return replace(outcome, sources=sources_met(run.log.conversation, run.accepted.inbound))
 
 
-# ── parts behind what was shown early ───────────────────────────────────────────────────────────────────────────
-
-
 def _follow_early_delivery(
     turn: TurnLog, parts: tuple[Outbound, ...], *, in_place: bool
 ) -> tuple[tuple[Outbound, ...], OutboxItem | None]:
@@ -417,9 +410,6 @@ def _separate_media(parts: tuple[Outbound, ...], *, has_preview: bool) -> tuple[
         else:
             separate.append(part)
     return tuple(separate)
-
-
-# ── what the turn leaves in the conversation ────────────────────────────────────────────────────────────────────
 
 
 def _set_final_text(turn: TurnLog, text: str, now: datetime) -> None:

@@ -28,8 +28,7 @@ from finclaw.kernel.record import OutboxItem, TextRange
 from finclaw.kernel.scope import DeliveryContext, DraftKind
 from finclaw.kernel.store_port import Outbox
 from finclaw.pipeline.message_run import MessageRun
-from finclaw.pipeline.preview import PreviewEvents
-from finclaw.pipeline.reply_sequencer import BlockDelivery, Pause, ReplySequencer
+from finclaw.pipeline.reply_sequencer import BlockDelivery, Pause, PreviewEvents, ReplySequencer
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.redaction.redact import describe_error
 from finclaw.text import Language
@@ -195,8 +194,6 @@ class EarlyTurn:
 
     def close(self) -> None:
         self._parts.sender.watch(self.run.accepted.id, None)
-
-    # ── blocks, notes and previews ──────────────────────────────────────────────────────────────────────────
 
     async def send_block(self, span: TextRange) -> bool:
         """Append a part of the answer to the outbox. False: it waits for the end of the turn, with all behind it.

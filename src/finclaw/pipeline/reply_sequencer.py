@@ -1,7 +1,11 @@
-"""The order of the parts of one reply: tool notes, then blocks, then the final; and the delivery in blocks.
+"""The parts of one reply in their order: tool notes, then blocks, then the final; and previews of the answer.
 
 A sequencer is reserved until it is marked complete, so that nobody takes the pause between two sends for the end.
 A block is a part of an answer that is sent while the model still writes the rest.
+
+A preview of an answer has whole sentences, list items, lines or fences, never less. What the gate would take away must
+not flash up first, so a line that may turn out to be a control token waits until the text behind it shows that it is
+not.
 """
 
 import asyncio
@@ -9,17 +13,18 @@ import logging
 import random
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.delivery.visible import SENTENCE_END
-from finclaw.kernel.event import Emit, Event, StepStarted, TextStreamed
+from finclaw.delivery.control import ControlTokenStream
+from finclaw.delivery.visible import SENTENCE_END, Check, clean_words, find_objection
+from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import TextRange
-from finclaw.pipeline.preview import Preview
+from finclaw.kernel.scope import Draft, DraftKind
 from finclaw.pipeline.settings import BlockSettings
 from finclaw.redaction import hide_known_secrets
 
@@ -319,3 +324,125 @@ class BlockDelivery:
         if self._timer is not None:
             self._timer.cancel()
         await self._sequencer.settle()
+
+
+# Each of these ends within a bounded number of characters, so that a piece of text is searched once and not again with
+# every piece that follows it.
+_LAST_SEGMENT: Final = re.compile(rf"""(?s:.*)(?:{SENTENCE_END.pattern})""")
+_FENCE_START: Final = re.compile(r"[ \t]{0,100}```")
+_FENCE_END: Final = re.compile(r"\n[ \t]{0,100}```[ \t]{0,100}\n")
+_LOOK_BACK: Final = 210
+"""Characters before a new piece in which the end of a segment or fence may have begun."""
+
+
+class Preview:
+    """A preview. Feed it the model's words; it gives back those that may be seen by now, each once and in order."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        """What is held, because its segment is not complete."""
+        self._tail = ""
+        """The end of it."""
+        self._in_fence = False
+        self._at_line_start = True
+        self._segments = ControlTokenStream()
+
+    @property
+    def held(self) -> int:
+        """Characters at the end of what it was fed that wait for the end of their segment, or for words behind them."""
+        return sum(map(len, self._pieces)) + self._segments.held
+
+    def feed(self, text: str) -> str:
+        self._pieces.append(text)
+        window = self._tail + text
+        self._tail = window[-_LOOK_BACK:]
+        if (_FENCE_END if self._in_fence else SENTENCE_END).search(window) is None:
+            return ""
+        held = "".join(self._pieces)
+        if "`" not in held and "<<" not in held:
+            shown, rest = self._feed_plain(held)
+        else:
+            shown, rest = self._feed_segments(held)
+        self._pieces = [rest]
+        self._tail = rest[-_LOOK_BACK:]
+        return shown
+
+    def _feed_plain(self, held: str) -> tuple[str, str]:
+        """Neither a fence nor a token can be in it: then all up to the end of its last segment may be seen."""
+        found = _LAST_SEGMENT.match(held)
+        if found is None:
+            return "", held
+        segments = found[0]
+        self._at_line_start = segments.endswith("\n")
+        return self._segments.feed(segments), held[found.end() :]
+
+    def _feed_segments(self, held: str) -> tuple[str, str]:
+        pieces: list[str] = []
+        start = 0
+        while (end := self._segment_end(held, start)) is not None:
+            segment = held[start:end]
+            start = end
+            self._at_line_start = segment.endswith("\n")
+            pieces.append(self._segments.feed(segment))
+        return "".join(pieces), held[start:]
+
+    def _segment_end(self, held: str, start: int) -> int | None:
+        """Where the segment that begins here ends; None while it is incomplete."""
+        fenced = self._at_line_start and _FENCE_START.match(held, start) is not None
+        found = (_FENCE_END if fenced else SENTENCE_END).search(held, start)
+        self._in_fence = fenced and found is None
+        return None if found is None else found.end()
+
+
+class PreviewEvents:
+    """A stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
+
+    Once a check objects to what the person would have seen by then, nothing more of that answer is shown.
+    """
+
+    __slots__ = ("_checks", "_emit", "_is_withheld", "_make_draft", "_make_safe", "_preview", "_shown")
+
+    def __init__(
+        self,
+        emit: Emit,
+        checks: Sequence[Check] = (),
+        make_safe: Callable[[str], str] = str,
+        make_draft: Callable[[DraftKind, str], Draft] = lambda kind, text: Draft(text, kind),
+    ) -> None:
+        self._emit = emit
+        self._checks = checks
+        self._make_safe = make_safe
+        self._make_draft = make_draft
+        self._start_answer()
+
+    def _start_answer(self) -> None:
+        self._preview: Preview | None = None  # made with the first text: a turn that waits for its model holds none
+        self._shown = ""
+        self._is_withheld = False
+
+    def emit(self, event: Event) -> None:
+        self._emit(event)
+        if isinstance(event, StepStarted):  # each model call writes its answer anew
+            self._start_answer()
+        elif isinstance(event, TextStreamed) and not self._is_withheld:
+            self._preview = self._preview or Preview()
+            seen = self._preview.feed(event.text)
+            if seen and (seen := self._make_safe(clean_words(seen))):
+                self._show(seen, event)
+
+    def _show(self, seen: str, event: TextStreamed) -> None:
+        if self._checks:
+            draft = self._make_draft("preview", self._shown + seen)
+            self._is_withheld = find_objection(self._checks, draft) is not None
+        if not self._is_withheld:
+            self._emit(
+                PreviewUpdated(
+                    at=len(self._shown),
+                    text=seen,
+                    agent=event.agent,
+                    session=event.session,
+                    inbound_id=event.inbound_id,
+                    turn_id=event.turn_id,
+                )
+            )
+            self._shown += seen

@@ -98,8 +98,6 @@ class SessionStops:
         for mark, ids in groups.items():
             await retry_until_committed(partial(self._store.mark_stopped, ids, mark), self._clock, "a stop")
 
-    # ── answers on their way ────────────────────────────────────────────────────────────────────────────────
-
     async def _withdraw(self, request: StopRequest, marks: Iterable[str]) -> tuple[str, ...]:
         """Of messages that have ended: what of their answers is not being sent yet. Gives their ids."""
         known = set(marks)

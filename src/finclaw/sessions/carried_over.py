@@ -132,8 +132,6 @@ class CarriedOver:
             for owner in [each for each in copy if each[0] == session]:
                 del copy[owner]
 
-    # ── questions ───────────────────────────────────────────────────────────────────────────────────────────
-
     def may_answer(self, accepted: Accepted) -> bool:
         """Whether its sender was asked something and has not answered: this may be the answer."""
         return self._find_question(accepted) is not None
@@ -157,8 +155,6 @@ class CarriedOver:
         if not is_later or question.reply not in ("", accepted.id):
             return None
         return question
-
-    # ── messages that were left out ─────────────────────────────────────────────────────────────────────────
 
     def find_left_out(self, accepted: Accepted) -> LeftOut | None:
         """What was left out of the sender's messages, for their turn that begins."""

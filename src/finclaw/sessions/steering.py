@@ -65,7 +65,6 @@ class Steering(Protocol):
 
     async def take(self, answers: int) -> None:
         """Let those who wait join. `answers` is how often the model has answered so far."""
-        ...
 
 
 Join = Callable[[Accepted, Message], Awaitable[bool]]

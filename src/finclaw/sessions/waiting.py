@@ -164,8 +164,6 @@ class LaneWaiting:
         )
         return choose_mode(requested, moment)
 
-    # ── a full lane ─────────────────────────────────────────────────────────────────────────────────────────
-
     def _enter_line(self, lane: Lane, offer: JoinOffer) -> bool:
         """Return False if the lane is full and this message is left out. An answer to a question never is."""
         if offer.is_answer:
@@ -206,8 +204,6 @@ class LaneWaiting:
         message.emit(replace(event, mode=offer.mode, origin=offer.chosen.origin))
         return WaitResult(left_out=offer)
 
-    # ── coming first ────────────────────────────────────────────────────────────────────────────────────────
-
     @staticmethod
     def _pass_own(lane: Lane, offer: JoinOffer) -> None:
         """Let one that interrupts, or answers a question, pass what else of its sender waits, but nobody else."""
@@ -241,8 +237,6 @@ class LaneWaiting:
             if own and offer.mode == "interrupt" and not self._debounce.are_one(accepted, offer.accepted):
                 return offer.accepted
         return None
-
-    # ── joining ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def steer(self, host: Accepted, mode: QueueMode, join: Join, emit: Emit, ids: Ids) -> LaneSteering:
         """Of a turn that runs for the first time: one that was in a crash takes nobody along."""

@@ -267,8 +267,6 @@ class MemoryChannel(Channel):
             await self._change()
         return self.attempts[:count]
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────
-
     def _must_fit(self, unit: OutboxItem) -> None:
         outbound = unit.outbound
         # Telegram counts the words that are left when it has read the tags.
