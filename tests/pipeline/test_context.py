@@ -75,10 +75,10 @@ def test_dispatch_completes_the_context_from_the_store_it_was_given(tmp_path: Pa
             lanes=lanes,
         )
         context = Contexts("main", {}, store, clock).build(mine, normalize(inbound), inbound.sender)
-        turn = await dispatch.admit(walk, context)
-        assert (turn.context.is_new_session, turn.context.session_started_at) == (True, EPOCH)
-        assert turn.log is walk.log
-        assert walk.ids["turn_id"] == turn.log.claim.turn_id
+        context, turn = await dispatch.admit(walk, context)
+        assert (context.is_new_session, context.session_started_at) == (True, EPOCH)
+        assert turn is walk.log
+        assert walk.ids["turn_id"] == turn.claim.turn_id
         await store.close()
 
     clock.run(main())

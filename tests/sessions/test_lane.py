@@ -110,7 +110,7 @@ def test_a_message_that_arrives_in_the_last_moment_of_a_turn_runs_next():
         await lane.turn_of(2)
         seen.append("second runs")
         lane.leave(2)
-        assert lane.empty
+        assert not len(lane)
         return seen
 
     for second_first in (True, False):

@@ -92,7 +92,7 @@ def _read_block(lines: Sequence[str], at: int, depth: int) -> tuple[int, Block]:
     if fence is not None:
         return _read_fence(lines, at, fence)
     if _is_table(lines, at):
-        end = _find_end(lines, at, _is_blank)
+        end = _find_end(lines, at, lambda line: not line.strip())
         return end, _make_table(lines[at:end])
     item = _ITEM.match(lines[at])
     if item is not None and depth < _DEEPEST:
@@ -114,9 +114,7 @@ def _read_fence(lines: Sequence[str], at: int, fence: re.Match[str]) -> tuple[in
     end = _find_end(lines, at, lambda line: closing.match(line) is not None)
     lead = re.sub(r"[^>\t]", " ", fence["lead"])
     stop = f"\n{lead}{marks}"
-    last = ""
-    if end < len(lines):
-        last = f"\n{lines[end]}"
+    last = f"\n{lines[end]}" if end < len(lines) else ""
     wrapper = Wrapper((lines[at] + "\n",), (last,), (stop,), (f"{lead}{marks}{fence['info']}\n",))
     code = [Block(("\n",), [TextRun(line, (str,), breakable=False)]) for line in lines[at + 1 : end]]
     behind = min(end + 1, len(lines))
@@ -162,21 +160,14 @@ def _read_inlines(line: str) -> Iterator[Inline]:
         yield TextRun(line[at:], (str,))
 
 
-def _is_blank(line: str) -> bool:
-    return not line.strip()
-
-
 def _ends_paragraph(line: str) -> bool:
     return not line.strip() or _ITEM.match(line) is not None or _FENCE.match(line) is not None
 
 
 def _is_table(lines: Sequence[str], at: int) -> bool:
-    return (
-        "|" in lines[at]
-        and at + 1 < len(lines)
-        and "|" in lines[at + 1]
-        and _DELIMITERS.match(lines[at + 1]) is not None
-    )
+    if at + 1 == len(lines) or "|" not in lines[at]:
+        return False
+    return "|" in lines[at + 1] and _DELIMITERS.match(lines[at + 1]) is not None
 
 
 def _find_item_end(lines: Sequence[str], at: int, indent: int) -> int:
@@ -327,10 +318,7 @@ def format_embeds(
             others.append(embed)
             continue
         content = "".join(part.content for part in message.parts)
-        if content == embed.text:
-            cards.append(replace(embed, rendered=None))
-        else:
-            cards.append(replace(embed, rendered=content))
+        cards.append(replace(embed, rendered=None if content == embed.text else content))
     return cards, others
 
 
@@ -366,7 +354,9 @@ def _make_forms(
     """Return the parts, each as plain text and in the channel's markup, and the files beside them."""
     unit = options.length_unit
     markup = options.markup
-    is_read = markup != "source" and not is_literal and _has_markdown(text, markup)
+    is_read = False
+    if markup != "source" and not is_literal:
+        is_read = _SIGNS.search(text) is not None or (markup == "html" and _LINES.search(text) is not None)
     if not is_read and (not is_literal or escape(text, markup) == text):
         return [(part, part) for part in split_message(text, limit, unit)], ()
     dialects = [get_dialect(name) for name in dict.fromkeys(("plain", markup))]
@@ -399,10 +389,6 @@ def _no_collection(text: str) -> Generator[None]:
     finally:
         if is_paused:
             gc.enable()
-
-
-def _has_markdown(text: str, markup: Markup) -> bool:
-    return _SIGNS.search(text) is not None or (markup == "html" and _LINES.search(text) is not None)
 
 
 def _read_literal(text: str, writing: Writing) -> list[Block]:

@@ -94,9 +94,7 @@ def make_notice(text: str, inbound: Inbound) -> Outbound:
 
 def _shorten(name: str) -> str:
     name = " ".join(name.split())
-    if len(name) <= _LONGEST_NAME:
-        return name
-    return name[: _LONGEST_NAME - 1] + "…"
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
 _UNKNOWN_CALLS: Final[dict[Language, str]] = {
@@ -134,9 +132,8 @@ def tool_note(tool: str, language: Language) -> str:
 
 def progress_line(tool: str, language: Language) -> str:
     """What is being done when it takes long; `tool` is empty while the model itself is at work."""
-    if not tool:
-        return _THINKING[language]
-    return _PROGRESS[language].format(tool=_plain_name(tool))
+    text = _PROGRESS if tool else _THINKING
+    return text[language].format(tool=_plain_name(tool))
 
 
 def _plain_name(tool: str) -> str:

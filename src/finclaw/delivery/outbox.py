@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import Context
 from datetime import timedelta
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -171,7 +172,11 @@ class OrderedSender:
                 if unit.state in ("dead", "expired"):
                     self._drop_rest(queue, unit.inbound_id)
                 if queue and queue[0].state == "planned" and not (self._closing or queue[0].id in self._withdrawn):
-                    queue[0] = await self._settle_and_begin_next(unit, queue[0])
+                    # One commit for its receipt and the start of the next: no crash can lose the place between.
+                    following = replace(queue[0], state="sending")
+                    await self._settle(unit, following)
+                    crash_point("next_unit:after_commit")
+                    queue[0] = following
                 else:
                     await self._settle(unit, lazy=unit.state == "sent" and not unit.is_preview)
         except Exception:  # nobody waits for this task, and the other places go on
@@ -185,18 +190,13 @@ class OrderedSender:
         while queue and queue[0].inbound_id == inbound_id:
             del self._since[queue.popleft().id]
 
-    async def _settle_and_begin_next(self, unit: OutboxItem, following: OutboxItem) -> OutboxItem:
-        """The receipt of one and the start of the next are one commit, so that no crash can lose the place between."""
-        following = replace(following, state="sending")
-        await self._settle(unit, following)
-        crash_point("next_unit:after_commit")
-        return following
-
     async def _send_item(self, unit: OutboxItem) -> OutboxItem:
         while True:
             unit, channel = await self._wait_for_channel(unit)
             if self._is_too_old(unit):
-                return await self._ask_again(unit)
+                question = partial(self._store.ask_again, unit, self._submit)
+                await retry_until_committed(question, self._clock, "a question asked again")
+                return replace(unit, state="expired")
             end = self._give_up(unit, channel)
             if end is not None:
                 return end
@@ -220,9 +220,7 @@ class OrderedSender:
             return supersede(unit)
         if unit.doubts <= MAX_DOUBTS and unit.attempts <= MAX_ATTEMPTS:
             return None
-        if unit.is_preview:
-            return supersede(unit)
-        return replace(unit, state="dead")
+        return supersede(unit) if unit.is_preview else replace(unit, state="dead")
 
     def _is_replaced(self, preview: OutboxItem) -> bool:
         """The answer that takes its place waits behind it, and it has certainly not been shown."""
@@ -239,13 +237,6 @@ class OrderedSender:
             return False
         waited = timedelta(seconds=self._clock.monotonic() - self._since[unit.id])
         return max(waited, self._clock.now() - unit.planned_at) > PERISHES_AFTER
-
-    async def _ask_again(self, unit: OutboxItem) -> OutboxItem:
-        expired = replace(unit, state="expired")
-        await retry_until_committed(
-            lambda: self._store.ask_again(unit, self._submit), self._clock, "a question asked again"
-        )
-        return expired
 
     async def _try(self, unit: OutboxItem, channel: Channel) -> OutboxItem:
         crash_point("send:before")
@@ -273,9 +264,8 @@ class OrderedSender:
         return replace(unit, state="sent", platform_id=receipt.platform_id)
 
     async def _replace_preview(self, unit: OutboxItem, channel: Channel) -> OutboxItem:
-        preview = await retry_until_committed(
-            lambda: self._store.find_item(unit.edits or ""), self._clock, "looking for a preview"
-        )
+        find = partial(self._store.find_item, unit.edits or "")
+        preview = await retry_until_committed(find, self._clock, "looking for a preview")
         crash_point("send:before")
         try:
             unit = await show_in_place(unit, preview, channel)
@@ -316,9 +306,8 @@ class OrderedSender:
         channel = self._channels.get(unit.channel)
         if channel is None:
             wait = RETRY_LAST
-            log.error(
-                "units wait for channel %r, which is not configured; configure it to have them sent", unit.channel
-            )
+            text = "units wait for channel %r, which is not configured; configure it to have them sent"
+            log.error(text, unit.channel)
         while channel is None or not channel.connected:
             if unit.state == "sending":
                 unit = _not_on_its_way(unit)
@@ -348,9 +337,7 @@ class OrderedSender:
 
 
 def _not_on_its_way(unit: OutboxItem) -> OutboxItem:
-    if unit.doubts:
-        return replace(unit, state="unknown")
-    return replace(unit, state="planned")
+    return replace(unit, state="unknown" if unit.doubts else "planned")
 
 
 def mark_doubtful(unit: OutboxItem) -> OutboxItem:
@@ -375,9 +362,8 @@ def handle_refusal(unit: OutboxItem, error: SendRefused) -> OutboxItem:
 
 def mark_resent(unit: OutboxItem, channel: Channel) -> OutboxItem:
     """A repeat that the platform would show twice says that it is one."""
-    if not unit.doubts or channel.capabilities.idempotent:
-        return unit
-    return _add_mark(unit)
+    is_told_apart = not unit.doubts or channel.capabilities.idempotent
+    return unit if is_told_apart else _add_mark(unit)
 
 
 def _add_mark(unit: OutboxItem) -> OutboxItem:

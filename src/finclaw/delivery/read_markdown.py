@@ -27,7 +27,7 @@ _FIGURE: Final = re.compile(r"[\d.,₩$€£¥%]")
 
 def read_markdown(text: str, writing: Writing, long_blocks: LongBlocks) -> list[Block]:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _BlockReader(parse_markdown(text), text.split("\n"), writing, long_blocks).read()
+    return _BlockReader(parse_markdown(text), text.split("\n"), writing, long_blocks).read_blocks("", writing.top)
 
 
 class _Item(NamedTuple):
@@ -48,15 +48,12 @@ class _BlockReader:
         self._long_blocks = long_blocks
         self._inlines = InlineReader(writing)
         self._at = 0
-        self._paragraph = writing.wrap(_get_paragraph)
-        self._item = writing.wrap(_get_item)
+        self._paragraph = writing.wrap(lambda dialect: _get_tags(dialect, "p"))
+        self._item = writing.wrap(lambda dialect: _get_tags(dialect, "li"))
         self._bullets = writing.wrap(lambda dialect: _get_list(dialect, 0))
         self._numbers = writing.wrap(lambda dialect: _get_list(dialect, 10_000))
 
-    def read(self) -> list[Block]:
-        return self._read_blocks("", self._writing.top)
-
-    def _read_blocks(self, end: str, place: DocumentPlace) -> list[Block]:
+    def read_blocks(self, end: str, place: DocumentPlace) -> list[Block]:
         """All blocks up to that token, with an empty line between them where there was one."""
         blocks = list[Block]()
         while self._at < len(self._tokens):
@@ -74,9 +71,8 @@ class _BlockReader:
 
     def _count_line_ends(self, token: Token) -> int:
         """Return 2 for a block behind an empty line, else 1."""
-        if token.map and token.map[0] and self._source[token.map[0] - 1].strip(" \t>"):
-            return 1
-        return 2
+        follows_line = token.map and token.map[0] and self._source[token.map[0] - 1].strip(" \t>")
+        return 1 if follows_line else 2
 
     def _read_block(self, token: Token, place: DocumentPlace) -> Sequence[Block]:
         match token.type:
@@ -85,7 +81,11 @@ class _BlockReader:
             case "fence" | "code_block":
                 return self._read_code(token, place)
             case "hr":
-                return [Block(self._writing.nothing, wrapper=self._writing.wrap(_get_rule), keep=True)]
+                return [
+                    Block(
+                        self._writing.nothing, wrapper=self._writing.wrap(lambda dialect: (dialect.rule, "")), keep=True
+                    )
+                ]
             case "blockquote_open":
                 return self._read_quote(place)
             case "bullet_list_open" | "ordered_list_open":
@@ -154,7 +154,7 @@ class _BlockReader:
             marks = self._writing.each(lambda dialect: dialect.quote_prefix)
             prefix = tuple([old + mark for old, mark in zip(place.prefix, marks, strict=True)])
             inside = inside._replace(prefix=prefix, is_quoted=True)
-        blocks = self._read_blocks("blockquote_close", inside)
+        blocks = self.read_blocks("blockquote_close", inside)
         if not blocks:
             return ()
         return [Block(self._writing.nothing, children=blocks, wrapper=wrapper)]
@@ -193,7 +193,7 @@ class _BlockReader:
             first = self._tokens[self._at]
             if first.type == "paragraph_open" and not first.hidden:
                 lines = 2
-            blocks = self._read_blocks("list_item_close", place)
+            blocks = self.read_blocks("list_item_close", place)
             if is_numbered:
                 items.append(_Item(int(token.info), f"{token.info}{token.markup} ", blocks))
             else:
@@ -272,14 +272,10 @@ def _begins_with_figure(item: _Item) -> bool:
     return first is not None and _FIGURE.match(first.text) is not None
 
 
-def _get_paragraph(dialect: Dialect) -> Marks:
+def _get_tags(dialect: Dialect, name: str) -> Marks:
     if not dialect.has_blocks:
         return NO_MARKS
-    return "<p>", "</p>"
-
-
-def _get_rule(dialect: Dialect) -> Marks:
-    return dialect.rule, ""
+    return f"<{name}>", f"</{name}>"
 
 
 def _get_indented(dialect: Dialect) -> Marks:
@@ -288,16 +284,8 @@ def _get_indented(dialect: Dialect) -> Marks:
     return "    ", ""
 
 
-def _get_item(dialect: Dialect) -> Marks:
-    if not dialect.has_blocks:
-        return NO_MARKS
-    return "<li>", "</li>"
-
-
 def _get_list(dialect: Dialect, number: int) -> Marks:
     """`number`: that of the first item, where they have numbers."""
-    if not dialect.has_blocks:
-        return NO_MARKS
-    if not number:
-        return "<ul>", "</ul>"
+    if not dialect.has_blocks or not number:
+        return _get_tags(dialect, "ul")
     return f'<ol start="{number}">', "</ol>"

@@ -114,14 +114,11 @@ def read_table(tokens: Sequence[Token]) -> Table:
             rows.append(cells)
         elif token.type in ("th_open", "td_open"):
             children = tokens[place + 1].children or ()
-            cells.append(Cell(children, _read_words(children)))
+            words = "".join([_BREAKS.get(child.type, child.content) for child in children])
+            cells.append(Cell(children, words.strip()))
             if token.type == "th_open":
                 alignments.append(_ALIGNMENTS.get(token.attrs.get("style"), ""))
     return Table(head, rows, alignments)
-
-
-def _read_words(tokens: Sequence[Token]) -> str:
-    return "".join([_BREAKS.get(token.type, token.content) for token in tokens]).strip()
 
 
 def write_csv(table: Table) -> bytes:
@@ -151,7 +148,7 @@ class TableLayout:
 
     def _align_lines(self) -> list[str]:
         """Return the head, a line below it, and the rows; nothing: too wide, or with links, which code cannot have."""
-        rows = self._rows()
+        rows = [self._table.head, *self._table.rows]
         if any(token.type in ("link_open", "image") for row in rows for cell in row for token in cell.tokens):
             return []
         sizes = [[_get_width(cell.text) for cell in row] for row in rows]
@@ -213,9 +210,6 @@ class TableLayout:
         rows = [Block(("\n", ""), [Fixed(forms)], keep=True) for forms in zip(plain, marked, strict=True)]
         return self._make_rows(rows, Wrapper(opening, closing, closing, opening))
 
-    def _rows(self) -> Sequence[Sequence[Cell]]:
-        return [self._table.head, *self._table.rows]
-
     def _write_line(self, row: Sequence[Cell]) -> str:
         return " | ".join([self._write_cell(cell)[0] for cell in row])
 
@@ -253,9 +247,7 @@ def _get_width(text: str) -> int:
     from wcwidth import wcswidth  # noqa: PLC0415 - 35 ms of `cold_start`, for tables with letters of other scripts
 
     width = wcswidth(text)
-    if width < 0:
-        return len(text)
-    return width
+    return len(text) if width < 0 else width
 
 
 def _pad(text: str, width: int, size: int, alignment: Alignment) -> str:

@@ -131,7 +131,7 @@ def apply_visibility_checks(
         text = _correct(checks, replace(about, text=visible.text), reasons)
         if text == visible.text and not reasons:
             return visible
-        if not reasons or _has_words(text) or cards or files:
+        if not reasons or any(map(str.isalnum, text)) or cards or files:
             text = _tell_left_out(checks, text, about, reasons)
             corrected = replace(outbound, text=text, embeds=cards, attachments=files, actions=actions)
             shown = make_visible(corrected, capabilities, begun=begun, is_card=is_card, options=options)
@@ -160,18 +160,13 @@ def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
     """What the channel cannot show becomes lines of the text. No button may hold an approval: that is for cards."""
     actions = tuple(action for action in outbound.actions if clean_words(action.command) == action.command)
     carried = tuple(file for file in outbound.attachments if file.size <= capabilities.media.get(file.kind, -1))
-    lines = [_describe_file(file) for file in outbound.attachments if file not in carried]
+    left = [file for file in outbound.attachments if file not in carried]
+    lines = [f"📎 {file.name}: {file.alt}" if file.alt else f"📎 {file.name}" for file in left]
     if not has_buttons_for(capabilities, actions):
         lines.append(_action_lines(actions, "{}" if outbound.kind == "notice" else "`{}`"))
         actions = ()
     text = "\n\n".join(filter(None, (outbound.text.rstrip(), "\n".join(filter(None, lines)))))
     return replace(outbound, text=text, attachments=carried, actions=actions)
-
-
-def _describe_file(file: OutboundFile) -> str:
-    if not file.alt:
-        return f"📎 {file.name}"
-    return f"📎 {file.name}: {file.alt}"
 
 
 def _with_decisions(card: Outbound, capabilities: Capabilities) -> Outbound:
@@ -199,7 +194,8 @@ def _freeze_parts(
     last.
     """
     formatted = format_message(outbound.text, options, is_literal=outbound.kind == "notice")
-    if lines and formatted.parts and not _has_room(formatted.parts[-1], lines, options):
+    with_lines = f"{formatted.parts[-1].plain}\n\n{lines}" if formatted.parts else ""
+    if lines and text_length(with_lines, options.length_unit) > options.max_length:
         narrow = replace(options, max_length=options.max_length - text_length(f"\n\n{lines}", options.length_unit))
         if 2 * narrow.max_length >= options.max_length:
             formatted = format_message(outbound.text, narrow, is_literal=outbound.kind == "notice")
@@ -241,10 +237,6 @@ def _freeze_file(file: NewFile) -> OutboundFile:
     return OutboundFile(blob=digest, name=file.name, mime=file.mime, alt=file.alt, size=len(file.data))
 
 
-def _has_room(part: FormattedPart, lines: str, options: FormatOptions) -> bool:
-    return text_length(f"{part.plain}\n\n{lines}", options.length_unit) <= options.max_length
-
-
 def _clean_outbound(outbound: Outbound) -> Outbound:
     text = clean_words(outbound.text)
     if text is outbound.text and not (outbound.embeds or outbound.attachments or outbound.actions):
@@ -281,15 +273,11 @@ def _find_all(checks: Sequence[Check], draft: Draft) -> Iterator[DraftFinding]:
             raise _Withheld(f"a check of {check.extension} failed") from error
         for each in findings:
             if not (isinstance(each, DraftFinding) and 0 <= each.start < each.end <= len(draft.text)):
-                log.error(
-                    "a visible check of extension %r found %r, which is no place in the text", check.extension, each
-                )
+                text = "a visible check of extension %r found %r, which is no place in the text"
+                log.error(text, check.extension, each)
                 raise _Withheld(f"a check of {check.extension} failed")
-            reason = (
-                " ".join(hide_known_secrets(each.reason).split())[:LONGEST_REASON]
-                or f"a check of {check.extension} objects"
-            )
-            yield replace(each, reason=reason)
+            reason = " ".join(hide_known_secrets(each.reason).split())[:LONGEST_REASON]
+            yield replace(each, reason=reason or f"a check of {check.extension} objects")
 
 
 def _keep(checks: Sequence[Check], things: Iterable[T], about: Draft, reasons: list[str]) -> tuple[T, ...]:
@@ -353,10 +341,6 @@ def _widen_to_sentences(text: str, finding: DraftFinding) -> tuple[int, int]:
     if behind is None:
         return start, len(text)
     return start, behind.end()
-
-
-def _has_words(text: str) -> bool:
-    return any(map(str.isalnum, text))
 
 
 def _tell_left_out(checks: Sequence[Check], text: str, about: Draft, reasons: Sequence[str]) -> str:

@@ -216,7 +216,10 @@ class AttachmentFetcher:
             if len(data) > most:
                 return replace(attachment, problem="large")
             try:
-                blob = await self._store.put_blob(data, _safe_mime(attachment.mime))
+                mime = attachment.mime.partition(";")[0].strip().lower()  # anybody may have made it up
+                if not _MIME.fullmatch(mime):
+                    mime = "application/octet-stream"
+                blob = await self._store.put_blob(data, mime)
             except BlobRefused as error:
                 log.info("a file of channel %s is not kept: %s", channel.name, error)
                 return replace(attachment, problem="broken")
@@ -261,12 +264,6 @@ class AttachmentFetcher:
 def _must_fetch(attachment: Attachment) -> bool:
     """What was refused for good is not asked for again after a crash."""
     return attachment.kind in FETCHED_KINDS and attachment.blob is None and attachment.problem in (None, "unreachable")
-
-
-def _safe_mime(mime: str) -> str:
-    """A type that anybody may have made up, as it can be kept and named."""
-    lower = mime.partition(";")[0].strip().lower()
-    return lower if _MIME.fullmatch(lower) else "application/octet-stream"
 
 
 _PROBLEMS: Final[dict[AttachmentProblem, str]] = {

@@ -140,16 +140,17 @@ class Deliver:
 
     def _close_turn(self, run: MessageRun, turn: TurnLog, ending: str) -> None:
         """Leave in the conversation what the person saw of the turn, or nothing of one that nobody has read."""
-        if run.undoes:
-            _forget_messages(turn)
-        elif run.unaffordable and not turn.items:  # it must not make the next model call more expensive
-            _forget_messages(turn)
-            run.carry.told = ()
+        is_unread = run.unaffordable and not turn.items
+        if run.undoes or is_unread:  # an unread one must not make the next model call more expensive
+            for message in tuple(turn.messages):
+                turn.push(Remove(message.id))
+            if not run.undoes:
+                run.carry.told = ()
         else:
-            texts = (_find_seen_text(turn), ending)
+            seen = _find_seen_text(turn)
             now = self._clock.now()
             answer_open_calls(turn, now)
-            _set_final_text(turn, "\n\n".join(filter(None, texts)), now)
+            _set_final_text(turn, f"{seen}\n\n{ending}" if seen else ending, now)
 
     async def _prepare(
         self,
@@ -233,9 +234,7 @@ class Deliver:
 
     def _capabilities(self, run: MessageRun) -> Capabilities:
         channel = self._channels.get(run.inbound.channel)
-        if channel is None:
-            return Capabilities()
-        return channel.capabilities
+        return channel.capabilities if channel else Capabilities()
 
     async def _finish_turn(
         self,
@@ -421,7 +420,10 @@ def _set_final_text(turn: TurnLog, text: str, now: datetime) -> None:
     if answer.text == text:
         return
     reply, notes = _split_notes(text, answer.text)
-    metadata = {**answer.metadata, "model_text": _text_for_replay(answer.text, reply)}
+    model_text: str | int = answer.text  # for replay; its length where the person saw it with more behind
+    if reply.startswith(answer.text):
+        model_text = len(answer.text)
+    metadata = {**answer.metadata, "model_text": model_text}
     if notes:
         metadata[NOTES] = notes
     others = tuple(block for block in answer.blocks if not isinstance(block, Text))
@@ -454,17 +456,5 @@ def _split_notes(text: str, written: str) -> tuple[str, str]:
 
 
 def _count_last_brackets(text: str) -> int:
-    lines: Sequence[str] = [line for line in text.split("\n") if line.strip()]
-    return sum(1 for _ in takewhile(lambda line: line.startswith("(") and line.rstrip().endswith(")"), reversed(lines)))
-
-
-def _text_for_replay(written: str, seen: str) -> str | int:
-    """Return what the model itself wrote: its text, or its length where the person saw it with more behind."""
-    if seen.startswith(written):
-        return len(written)
-    return written
-
-
-def _forget_messages(turn: TurnLog) -> None:
-    for message in tuple(turn.messages):
-        turn.push(Remove(message.id))
+    lines = [line.rstrip() for line in text.split("\n") if line.strip()]
+    return sum(1 for _ in takewhile(lambda line: line.startswith("(") and line.endswith(")"), reversed(lines)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import Payer
@@ -33,7 +33,6 @@ from finclaw.pipeline.message_run import LEFT_OUT, MessageRun
 from finclaw.pipeline.persons import PersonDirectory
 from finclaw.pipeline.stage import Halt, skip
 from finclaw.sessions.carried_over import LeftOut, SessionOpening, pack_line
-from finclaw.sessions.lane import JoinOffer
 from finclaw.sessions.pool import Pools
 from finclaw.sessions.waiting import PASSED_OVER, LaneWaiting, WaitingMessage
 from finclaw.taint.sources import SOURCES, describe_author, sources_of
@@ -41,11 +40,6 @@ from finclaw.tools.control_tokens import neutralize_control_tokens
 from finclaw.transcript.conversation import Conversation
 
 log = logging.getLogger(__name__)
-
-
-class AdmittedTurn(Struct, frozen=True):
-    context: Context
-    log: TurnLog
 
 
 class Dispatch:
@@ -78,7 +72,7 @@ class Dispatch:
         version, _ = self._opening.find_copy(session)
         return ClaimOnAccept(version, self._reserve_for(inbound))
 
-    async def admit(self, run: MessageRun, context: Context) -> AdmittedTurn:
+    async def admit(self, run: MessageRun, context: Context) -> tuple[Context, TurnLog]:
         """Wait for the lane and a seat, claim the turn, and complete the context as it is now."""
         with run.deadline.pause():
             async with run.isolation.released():
@@ -98,7 +92,7 @@ class Dispatch:
             wishes=_recorded_options(log),
             admission=admission,
         )
-        return AdmittedTurn(await self._providers.fill(context), log)
+        return await self._providers.fill(context), log
 
     async def _wait_in_lane(self, run: MessageRun) -> QueueAdmission:
         """Return when its own turn may begin. Raises Halt when another's has answered it, or when it was left out."""
@@ -119,8 +113,12 @@ class Dispatch:
         except asyncio.CancelledError:
             run.recorded = await self._find_joined_outcome(accepted)
             raise
-        if end.left_out is not None:
-            raise _leave_out(run, end.left_out)
+        left_out = end.left_out
+        if left_out is not None:  # of a full queue; its sender's next turn is told what is kept
+            if left_out.kept_line is not None:
+                run.carry.kept_line = pack_line(left_out.kept_line, sources_of(left_out.words))
+            reply = None if left_out.is_told else notice("left_out", run.inbound)
+            raise Halt("skip", left_out.drop_reason, outcome="dropped", reply=reply)
         joined = end.joined or await self._find_joined_outcome(accepted)
         if joined is not None:
             run.recorded = joined
@@ -199,8 +197,14 @@ class Dispatch:
         if claim is not None:  # it came with the acceptance
             self._begin(run, claim, await self._opening.read_base(claim), since)
         else:
+            version, messages = self._opening.find_copy(run.accepted.session)
+
+            def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
+                base = messages if claim.base is None else claim.base
+                self._begin(run, claim, base, since)
+
             reservation = self._reserve_for(run.inbound) if reserve else None
-            claim = await self._claim(run, first, since, reservation)
+            claim = await self._store.claim(run.accepted, [first], version, begin, reservation)
         crash_point("claim:after_commit")
         if run.log is None:
             raise SessionError("the turn was claimed, but could not be begun; its log cannot be read")
@@ -212,15 +216,6 @@ class Dispatch:
 
     def _reserve_for(self, inbound: Inbound) -> Reserve | None:
         return self._reserve(inbound, self._persons.find(inbound).id)
-
-    async def _claim(self, run: MessageRun, first: Append, since: str, reserve: Reserve | None) -> Claim:
-        version, messages = self._opening.find_copy(run.accepted.session)
-
-        def begin(claim: Claim) -> None:  # by the commit itself: who is stopped meanwhile has a turn to end, too
-            base = messages if claim.base is None else claim.base
-            self._begin(run, claim, base, since)
-
-        return await self._store.claim(run.accepted, [first], version, begin, reserve)
 
     def _begin(self, run: MessageRun, claim: Claim, base: Sequence[Message], since: str) -> None:
         emit = run.emit  # not the run: it will know the conversation, and neither would ever go
@@ -237,23 +232,15 @@ class Dispatch:
         return input_message(inbound, run.accepted.inbound, options, self._clock.now())
 
 
-def _leave_out(run: MessageRun, left_out: JoinOffer) -> Halt:
-    """Return the end of a message that was left out of a full queue; its sender's next turn is told what is kept."""
-    if left_out.kept_line is not None:
-        run.carry.kept_line = pack_line(left_out.kept_line, sources_of(left_out.words))
-    reply = None if left_out.is_told else notice("left_out", run.inbound)
-    return Halt("skip", left_out.drop_reason, outcome="dropped", reply=reply)
-
-
 def input_message(inbound: Inbound, accepted: Inbound, options: TurnOptions, now: datetime) -> Message:
-    return Message(
-        id=new_id(),
-        role="user",
-        blocks=(Text(neutralize_control_tokens(inbound.text)), *show_attachments(inbound.attachments)),
-        source=_source(inbound, accepted),
-        created_at=now,
-        metadata=_metadata(inbound, accepted, options),
-    )
+    blocks = (Text(neutralize_control_tokens(inbound.text)), *show_attachments(inbound.attachments))
+    source = Source("user", inbound.sender.id, inbound.sender.name)
+    if accepted.is_internal:  # a task that a turn gave, or the line that begins an approved action, is nobody's wish
+        source = Source("system", inbound.message_id, "gateway")
+    metadata: dict[str, Any] = describe_author(inbound, accepted)
+    if options != NO_OPTIONS:  # for the trace and for a turn that is resumed
+        metadata = {OPTIONS: to_builtins(options), **metadata}
+    return Message(new_id(), "user", blocks, source, now, metadata)
 
 
 def left_out_note(kept: LeftOut, turn_input: Message, now: datetime) -> Message:
@@ -280,18 +267,3 @@ def _recorded_options(log: TurnLog) -> TurnOptions:
     if recorded is None:
         return NO_OPTIONS
     return convert(recorded, TurnOptions)
-
-
-def _source(inbound: Inbound, accepted: Inbound) -> Source:
-    """A task that a turn gave, or the line that begins an approved action, is nobody's wish."""
-    if accepted.is_internal:
-        return Source("system", inbound.message_id, "gateway")
-    return Source("user", inbound.sender.id, inbound.sender.name)
-
-
-def _metadata(inbound: Inbound, accepted: Inbound, options: TurnOptions) -> dict[str, Any]:
-    """Return its author, and the options that were set, for the trace and for a turn that is resumed."""
-    author = describe_author(inbound, accepted)
-    if options == NO_OPTIONS:
-        return author
-    return {OPTIONS: to_builtins(options), **author}

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -375,21 +375,18 @@ class LivePreview:
                 self._task.result()
 
 
-class EarlyView(Protocol):
-    """A preview or blocks, which show a person something before the turn ends."""
-
-    changed_at: float
-    """When they last saw something new, or the turn began."""
-
-    def show_note(self, text: str) -> None: ...
-    def show_status(self, text: str) -> None: ...
-
-
 class Progress:
     """The notes on one turn: one for each tool where they are wanted, and one line when nothing was seen for long."""
 
     def __init__(
-        self, view: EarlyView, emit: Emit, inbound: Inbound, clock: Clock, seconds: float, *, tool_notes: bool
+        self,
+        view: BlockDelivery | LivePreview,
+        emit: Emit,
+        inbound: Inbound,
+        clock: Clock,
+        seconds: float,
+        *,
+        tool_notes: bool,
     ) -> None:
         self._view = view
         self._emit = emit

@@ -74,7 +74,7 @@ def normalize(inbound: Inbound) -> NormalMessage:
         inbound=inbound,
         content=tidy(inbound.text),
         mentions=tuple(dict.fromkeys(_MENTION.findall(inbound.text))),
-        urls=_urls(inbound.text),
+        urls=tuple(dict.fromkeys(map(_trim, _URL.findall(inbound.text)))),
         is_bot=inbound.sender.is_bot,
     )
 
@@ -84,10 +84,6 @@ def tidy(text: str) -> str:
     line = " ".join(text.split())
     front = _MENTIONS_IN_FRONT.match(line)
     return line if front is None else line[front.end() :]
-
-
-def _urls(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_trim(found) for found in _URL.findall(text)))
 
 
 def _trim(url: str) -> str:
@@ -141,14 +137,11 @@ class Gate:
         return heard is None or heard.admits(inbound) or inbound.is_internal
 
     def identify_sender(self, inbound: Inbound) -> Sender:
-        if self._people is None or _is_own_task(inbound):
+        limits = inbound.limits
+        is_own_task = limits is not None and limits.approval is None and limits.pool != "cron"
+        if self._people is None or is_own_task:  # whoever gave the task was admitted then
             return inbound.sender
         return self._people.sender(inbound)
-
-
-def _is_own_task(inbound: Inbound) -> bool:
-    """A task that one of our own turns gave: its sender is the one whom we admitted then."""
-    return inbound.limits is not None and inbound.limits.approval is None and inbound.limits.pool != "cron"
 
 
 class MarketHours:

@@ -273,7 +273,9 @@ def end_by_error(run: MessageRun, error: Exception, timeout_ms: int) -> Outcome:
             reason = str(error)
         case TurnStopped():
             reason = str(error)
-            which = _name_stop(run, reason)
+            which = "stopped" if run.stoppable.by_person else "stalled"
+            if reason.startswith(INTERRUPTED):
+                which = "interrupted"
         case ToolLoop():
             which = "loop"
             reason = str(error)
@@ -296,14 +298,6 @@ def end_by_error(run: MessageRun, error: Exception, timeout_ms: int) -> Outcome:
         case _:
             log.error("a message failed in the pipeline", exc_info=error)
     return end_with_notice(run, which, reason, about)
-
-
-def _name_stop(run: MessageRun, reason: str) -> Notice:
-    if reason.startswith(INTERRUPTED):
-        return "interrupted"
-    if run.stoppable.by_person:
-        return "stopped"
-    return "stalled"
 
 
 def end_by_leaked_cancellation(run: MessageRun) -> Outcome:

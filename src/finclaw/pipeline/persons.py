@@ -24,7 +24,7 @@ from finclaw.kernel.person import ChartColors, ContactHistory, Person, language_
 from finclaw.kernel.port import Channel
 from finclaw.kernel.record import SessionRecord
 from finclaw.kernel.store_port import ConversationStore, PersonStore
-from finclaw.sessions.session_key import Place, place_of, session_key
+from finclaw.sessions.session_key import place_of, session_key
 from finclaw.taint.sources import unquoted_part
 from finclaw.text import Language, find_language, language_of
 
@@ -135,7 +135,8 @@ class ReplyLanguages:
         """The message with its language. The gateway's own messages are in the language of their text."""
         if inbound.limits is not None or inbound.from_extension is not None:
             return inbound
-        person, own = self._persons.find(inbound), self._find_own(inbound.text)
+        person = self._persons.find(inbound)
+        own = self._find_own(inbound.text)
         if inbound.forwarded:
             own = await self._find_last(person) or own
         elif own is not None:
@@ -220,16 +221,14 @@ class Chats:
             page = await self._store.sessions(_PAGE, after, containing)
             for session in page.items:
                 place = place_of(session.key)
-                if place is not None and _is_with(place, self._agent, theirs):
+                if place is None or place.chat_type != "direct":
+                    continue
+                where = (place.agent, place.channel, place.account, place.peer)
+                if where == (self._agent, theirs.channel, theirs.account, theirs.sender.id):
                     return session
             if page.after is None:
                 return None
             after = page.after
-
-
-def _is_with(place: Place, agent: str, theirs: Inbound) -> bool:
-    where = (place.agent, place.channel, place.account, place.peer)
-    return place.chat_type == "direct" and where == (agent, theirs.channel, theirs.account, theirs.sender.id)
 
 
 def _chat(key: str, persons: PersonDirectory) -> Chat | None:

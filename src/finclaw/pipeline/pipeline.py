@@ -151,12 +151,12 @@ class Pipeline:
                 if run.accepted.left:
                     with run.deadline.pause():
                         await self._recovery_throttle.clear_attempt(accepted.id)
-                turn = await stages.dispatch.admit(run, context)
+                context, turn = await stages.dispatch.admit(run, context)
             with stage("execute"), run.stoppable:
-                async with stages.deliver.follow(run, turn.log) as emit:
-                    result = await stages.agent.run(turn.log, turn.context, run.ids, emit)
+                async with stages.deliver.follow(run, turn) as emit:
+                    result = await stages.agent.run(turn, context, run.ids, emit)
             with stage("deliver"), run.stoppable:
-                return await stages.deliver.answer(run, turn.log, result)
+                return await stages.deliver.answer(run, turn, result)
 
     def _refuse_above_length(self, inbound: Inbound) -> None:
         length = len(inbound.text)

@@ -284,7 +284,8 @@ class BlockDelivery:
             if self._preview.feed(event.text):
                 self._ready = self._at + len(self._text) - self._preview.held
                 self._cut()
-                self._watch_for_idle()
+                if self._ready > self._sent and (self._timer is None or self._timer.done()):
+                    self._timer = asyncio.create_task(self._cut_when_idle(), name="end an idle block")
 
     def show_note(self, text: str) -> None:
         self._sequencer.send_tool_note(partial(self._send_note, text))
@@ -304,10 +305,6 @@ class BlockDelivery:
             self._sent += length
             self._text = self._text[self._sent - self._at :]
             self._at = self._sent
-
-    def _watch_for_idle(self) -> None:
-        if self._ready > self._sent and (self._timer is None or self._timer.done()):
-            self._timer = asyncio.create_task(self._cut_when_idle(), name="end an idle block")
 
     async def _cut_when_idle(self) -> None:
         idle_s = self._sizes.idle_ms / 1000

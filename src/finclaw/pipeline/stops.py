@@ -8,7 +8,6 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from finclaw.agent.tool_results import find_unknown_calls
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.delivery.notice import describe_unknown_calls
 from finclaw.delivery.outbox import OrderedSender
@@ -55,7 +54,8 @@ class SessionStops:
         runs = {each.id: run for each in chosen if (run := self._runs.find(each.id)) is not None}
         running = [each.id for each in chosen if each.id in runs and self._has_begun(each, runs[each.id])]
         if only_waiting:  # who has begun by now, or is in a turn that has, goes on
-            chosen, running = [each for each in chosen if each.id not in running], list[str]()
+            chosen = [each for each in chosen if each.id not in running]
+            running = []
         waiting = [each.id for each in chosen if each.id not in running]
         ends = [self._engine.watch_end(each.id) for each in chosen]
         teller = None if request.told else next(iter((*running, *waiting)), None)
@@ -77,7 +77,7 @@ class SessionStops:
         await self._keep_marks(dict.fromkeys(late, withdrawal))
         stopped = {each for each, outcome in outcomes.items() if outcome is None or outcome.kind == "stopped"} - taken
         others = [each for each in everybody if each not in chosen and each.ticket != request.before]
-        unknown = tuple(dict.fromkeys(name for each in running for name in _unknown_calls(runs[each])))
+        unknown = tuple(dict.fromkeys(name for each in running for name in runs[each].unknown_calls))
         return StopReport(
             stopped=tuple(each for each in running if each in stopped),
             dropped=tuple(each for each in waiting if each in stopped),
@@ -140,10 +140,6 @@ def _is_asked_by(inbound: Inbound, request: StopRequest) -> bool:
 def _is_answered(outcome: Outcome | None) -> bool:
     """By its own turn: of several that share one, another message may be the one that is called answered."""
     return outcome is not None and outcome.kind in ("answered", "joined")
-
-
-def _unknown_calls(run: MessageRun) -> tuple[str, ...]:
-    return () if run.log is None else find_unknown_calls(run.log)
 
 
 class Revisions:
@@ -255,14 +251,15 @@ class TurnUndo:
         if accept_again is not None:
             await accept_again(_ask_again(last, accepted))
         await self._remove(run, last)
-        tools = () if last.outcome is None else tuple(each.name for each in last.outcome.tools)
-        return UndoneTurn(question=last.inbound.text, used_tools=bool(tools))
+        used_tools = last.outcome is not None and bool(last.outcome.tools)
+        return UndoneTurn(question=last.inbound.text, used_tools=used_tools)
 
     async def _remove(self, run: MessageRun, last: TurnTrace) -> None:
         waiting = self._sender.find_planned(last.record.session)
         self._sender.withdraw([each.id for each in waiting if each.inbound_id == last.record.inbound_id])
         log = await retry_until_committed(partial(self._claim, run), self._clock, "the start of an undo")
-        run.undoes, run.carry.told = last.record.turn_id, (last.record.inbound_id,)  # what it asked is withdrawn, too
+        run.undoes = last.record.turn_id
+        run.carry.told = (last.record.inbound_id,)  # what it asked is withdrawn, too
         for message in last.messages:
             log.push(Remove(message.id))
 

@@ -158,9 +158,7 @@ class CarriedOver:
 
     def find_left_out(self, accepted: Accepted) -> LeftOut | None:
         """What was left out of the sender's messages, for their turn that begins."""
-        if not self._left_out:
-            return None
-        return self._left_out.get(_owner(accepted))
+        return self._left_out.get(_owner(accepted)) if self._left_out else None
 
 
 @dataclass(slots=True)

@@ -137,10 +137,6 @@ class Lane:
     def _first(self) -> int:
         return next(iter(self._places))
 
-    @property
-    def empty(self) -> bool:
-        return not self._places
-
     def __len__(self) -> int:
         return len(self._places)
 
@@ -152,9 +148,7 @@ class Lane:
     @property
     def first(self) -> Accepted | None:
         """The message that is being answered, or about to be."""
-        if not self._places:
-            return None
-        return self._places[self._first].accepted
+        return self._places[self._first].accepted if self._places else None
 
     def _must_wait(self, ticket: int) -> bool:
         if ticket in self._places:
@@ -228,7 +222,7 @@ class Lanes:
         lane = self._lanes.get(session)
         if lane is not None:
             lane.leave(ticket)
-            if lane.empty:
+            if not len(lane):
                 del self._lanes[session]
 
     def find(self, session: str) -> Lane:

@@ -67,9 +67,7 @@ class _Pool:
     def find_wait(self, person: str) -> SeatWait:
         if not self._may_take(person):
             return "share"
-        if not self.has_room:
-            return "seat"
-        return ""
+        return "" if self.has_room else "seat"
 
     def find_place(self, session: str) -> tuple[SeatWait, int] | None:
         waiting = [who for promise, who in self._waiting.items() if not promise.done()]

@@ -18,14 +18,12 @@ def session_key(agent: str, inbound: Inbound) -> str:
     """
     names = [agent, inbound.channel, inbound.account, inbound.conversation, inbound.sender.id, inbound.thread or ""]
     if not _PLAIN("".join(names)):
-        names = [_escape(name) for name in names]
+        names = [quote(name, safe="", errors="surrogatepass") for name in names]
     agent, channel, account, peer, sender, thread = names
     if inbound.chat_type == "direct" and sender != peer:
         peer = f"{peer}+{sender}"
     key = f"{agent}:{channel}:{account}:{inbound.chat_type}:{peer}"
-    if inbound.thread is None:
-        return key
-    return f"{key}:{thread}"
+    return key if inbound.thread is None else f"{key}:{thread}"
 
 
 class Place(NamedTuple):
@@ -68,27 +66,16 @@ def place_of(key: str) -> Place | None:
 
 def _read(parts: list[str]) -> Place:
     conversation, plus, sender = parts[4].partition("+")
-    peer = None
-    if parts[3] == "direct":
-        peer = _unescape(sender if plus else conversation)
-    thread = None
-    if len(parts) > 5:
-        thread = _unescape(parts[5])
+    peer = _unescape(sender if plus else conversation)
     return Place(
         agent=_unescape(parts[0]),
         channel=_unescape(parts[1]),
         account=_unescape(parts[2]),
         chat_type=cast("ChatType", parts[3]),
         conversation=_unescape(conversation),
-        peer=peer,
-        thread=thread,
+        peer=peer if parts[3] == "direct" else None,
+        thread=_unescape(parts[5]) if len(parts) > 5 else None,
     )
-
-
-def _escape(part: str) -> str:
-    if _PLAIN(part):
-        return part
-    return quote(part, safe="", errors="surrogatepass")
 
 
 def _unescape(part: str) -> str:

@@ -42,6 +42,4 @@ class SessionSettings:
 
     @property
     def idle_limit(self) -> timedelta | None:
-        if self.idle_minutes is None:
-            return None
-        return timedelta(minutes=self.idle_minutes)
+        return None if self.idle_minutes is None else timedelta(minutes=self.idle_minutes)

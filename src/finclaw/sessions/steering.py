@@ -51,9 +51,7 @@ def choose_automatically(moment: SessionMoment) -> WaitingMode:
         return "queue"
     if not moment.is_running:
         return "followup"
-    if moment.is_direct:
-        return "steer"
-    return "queue"
+    return "steer" if moment.is_direct else "queue"
 
 
 class Steering(Protocol):
@@ -126,7 +124,8 @@ class LaneSteering:
 
     async def take(self, answers: int) -> None:
         for offer in self._fitting(at_start=answers == 0):
-            if offer.is_settled or not self._still_waits(offer):  # while another one joined: dropped, or edited
+            still_waits = self._join is not None and any(other is offer for other in self._offers())
+            if offer.is_settled or not still_waits:  # while another one joined: dropped, or edited
                 return
             offer.is_taken = True
             is_joined = False
@@ -139,9 +138,6 @@ class LaneSteering:
                     offer.settle(None)
             if not is_joined:
                 return
-
-    def _still_waits(self, offer: JoinOffer) -> bool:
-        return self._join is not None and any(other is offer for other in self._offers())
 
     async def _take_one(self, offer: JoinOffer) -> bool:
         if self._join is None:

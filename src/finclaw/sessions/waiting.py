@@ -102,7 +102,8 @@ class LaneWaiting:
         if not answers:
             chosen = self._choose(message, lane, position)
         interrupted = ""
-        if position and _may_join_others(accepted):
+        may_join_others = accepted.claim is None and not accepted.left and not accepted.inbound.unasked
+        if position and may_join_others:
             offer = JoinOffer(accepted, message.make_words(), chosen, message.inbound.wishes)
             end = await self._wait_with_offer(message, lane, offer, position)
             if end is not None:
@@ -134,9 +135,7 @@ class LaneWaiting:
         outcome = await _wait_or_join(lane, offer)
         if offer.drop_reason:
             return self._leave_out(message, offer)
-        if outcome is not None:
-            return WaitResult(joined=outcome)
-        return None
+        return WaitResult(joined=outcome) if outcome else None
 
     async def wait_for_turn(self, accepted: Accepted) -> None:
         await self._lanes.turn_of(accepted.session, accepted.ticket)
@@ -147,9 +146,6 @@ class LaneWaiting:
 
     def _choose(self, message: WaitingMessage, lane: Lane, position: int) -> ChosenMode:
         inbound = message.inbound
-        waiting = 0
-        if position:
-            waiting = len(lane.waiting())
         requested: dict[ModeOrigin, QueueMode | None] = {
             "message": inbound.wishes and inbound.wishes.queue,
             "session": message.options.queue,
@@ -159,7 +155,7 @@ class LaneWaiting:
         moment = SessionMoment(
             has_conversation=position > 0 or message.has_conversation,
             is_running=position > 0,
-            waiting=waiting,
+            waiting=len(lane.waiting()) if position else 0,
             is_direct=inbound.chat_type == "direct",
         )
         return choose_mode(requested, moment)
@@ -194,9 +190,7 @@ class LaneWaiting:
         if numbers[sender] < most:
             sender = next(other for other, number in numbers.items() if number == most)
         theirs = [offer for offer in everybody if key_of_sender(offer.accepted.inbound) == sender]
-        if self._settings.drop == "new":
-            return theirs[-1]
-        return theirs[0]
+        return theirs[-1] if self._settings.drop == "new" else theirs[0]
 
     @staticmethod
     def _leave_out(message: WaitingMessage, offer: JoinOffer) -> WaitResult:
@@ -223,9 +217,8 @@ class LaneWaiting:
             return ""
         if not is_same_person_and_place(running.inbound, offer.accepted.inbound):
             return ""
-        if not self._stop(running.id, INTERRUPTED + offer.accepted.id):
-            return ""
-        return running.id
+        stopped = self._stop(running.id, INTERRUPTED + offer.accepted.id)
+        return running.id if stopped else ""
 
     def find_interrupter(self, accepted: Accepted) -> Accepted | None:
         """A newer message of the same sender that waits to interrupt the turn of this one, which has just begun."""
@@ -244,11 +237,6 @@ class LaneWaiting:
 
     def _shares_turn(self, host: Accepted, mode: QueueMode, offer: JoinOffer) -> bool:
         return mode == offer.mode == "collect" or self._debounce.are_one(host, offer.accepted)
-
-
-def _may_join_others(accepted: Accepted) -> bool:
-    """Whether the turn of another may take it along: recovered messages and turns that nobody asked for do not join."""
-    return accepted.claim is None and not accepted.left and not accepted.inbound.unasked
 
 
 async def _wait_or_join(lane: Lane, offer: JoinOffer) -> Outcome | None:
@@ -294,9 +282,7 @@ def list_queue(lanes: Lanes, session: str, seat: tuple[SeatWait, int] | None = N
 
 def shorten(text: str) -> str:
     line = " ".join(hide_known_secrets(text).split())
-    if len(line) <= LONGEST_LINE:
-        return line
-    return line[: LONGEST_LINE - 1] + "…"
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
 
 
 class Burst:
