@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from finclaw.tools.control_tokens import CONTROL_TOKENS, ControlToken, find_open_fence
 
-_LINE: Final = re.compile(r" {0,3}<<([A-Z_]{1,40})>>\s{0,60}")
-"""Further in it would be code."""
+_LINE: Final = re.compile(r" {0,3}<<([A-Z_]{1,40})>>\s{0,60}")  # further in it would be code
 _LONGEST_INDENT: Final = 3
 _LONGEST_LINE: Final = 90
 _LONGEST_NAME: Final = max(map(len, CONTROL_TOKENS))
@@ -24,8 +23,7 @@ class ExtractedTokens(Struct, frozen=True):
 
     clean_content: str
     tokens: tuple[ControlToken, ...] = ()
-    start: int = 0
-    """Where the clean content begins in the text."""
+    start: int = 0  # where the clean content begins in the text
 
     def has(self, token: ControlToken) -> bool:
         return token in self.tokens
@@ -66,13 +64,11 @@ class ControlTokenStream:
     """
 
     def __init__(self) -> None:
-        self.tokens: list[ControlToken] = []
-        """Those before the first word."""
+        self.tokens: list[ControlToken] = []  # those before the first word
         self._begun = False
         self._aside: list[str] = []
         """Lines behind the last word that are blank, or tokens if nothing follows."""
-        self._line = ""
-        """The beginning of one that may be a token."""
+        self._line = ""  # the beginning of one that may be a token
         self._within_line = False
 
     @property

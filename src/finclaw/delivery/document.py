@@ -12,8 +12,7 @@ from urllib.parse import quote
 from finclaw.kernel.envelope import Markup
 from finclaw.text import LengthUnit, text_length
 
-Marks = tuple[str, str]
-"""What stands before and behind the words."""
+Marks = tuple[str, str]  # what stands before and behind the words
 NO_MARKS: Final[Marks] = ("", "")
 _MARKDOWN: Final = re.compile(r"([\\*_~`|>\[\]#<])")
 _RUNS: Final = re.compile("`+")
@@ -48,7 +47,6 @@ class Dialect(NamedTuple):
     """Without marks, the address stands behind the label."""
     quote: Marks = NO_MARKS
     quote_prefix: str = "> "
-    """Before every line of a quote."""
     joint: str = ""
     """What must stand between a mark and a letter, where a mark inside a word is none."""
     bullet: str = "• "
@@ -56,8 +54,7 @@ class Dialect(NamedTuple):
     newline: str = "\n"
     counts_marks: bool = True
     """The platform counts the marks too, and not only what is left when it has read them."""
-    has_blocks: bool = False
-    """Paragraphs, lists and tables have marks of their own."""
+    has_blocks: bool = False  # paragraphs, lists and tables have marks of their own
 
 
 def get_dialect(markup: Markup) -> Dialect:
@@ -224,8 +221,7 @@ T = TypeVar("T")
 CodeStyle = Literal["fenced", "indented"]
 Forms = tuple[str, ...]
 """The same words in every form; those that the channel counts are the first."""
-Escapes = tuple[Callable[[str], str], ...]
-"""How words are written in each form."""
+Escapes = tuple[Callable[[str], str], ...]  # how words are written in each form
 
 
 class Wrapper(NamedTuple):
@@ -262,8 +258,7 @@ Inline = TextRun | Fixed | Wrapper | Leave
 class Block(NamedTuple):
     """Inline content, or blocks inside a wrapper. `keep`: it is not torn if one part can hold it."""
 
-    gap: Forms
-    """White space before it, left out where a part begins."""
+    gap: Forms  # white space before it, left out where a part begins
     inlines: Sequence[Inline] = ()
     children: "Sequence[Block]" = ()
     wrapper: Wrapper | None = None

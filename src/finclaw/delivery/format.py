@@ -49,8 +49,7 @@ _UNIT: Final = re.compile(
     r"|(\*\*|__|~~)(?=\S)[^*_~\n]{1,500}(?<=\S)\2"
 )
 """A link, code in a line and words in bold, each of which means something else if it is torn."""
-_DEEPEST: Final = 8
-"""Levels of lists that are looked into; deeper ones are cut like lines."""
+_DEEPEST: Final = 8  # levels of lists that are looked into; deeper ones are cut like lines
 
 
 def split_message(text: str, max_length: int, unit: LengthUnit = "characters") -> list[str]:
@@ -199,7 +198,6 @@ _SIGNS: Final = re.compile(r"[*_`~\[<&#|\\]|^[ \t]*[-+>]|^(?: {4}|\t)|  $", re.M
 _LINES: Final = re.compile(r"\n|^\d{1,9}[.)] ")
 _TAG: Final = re.compile(r"<[^<>]*>")
 _LONG: Final = 20_000
-"""Characters."""
 _CONTINUED: Final[dict[Language, str]] = {"en": "(continued)", "ko": "(이어짐)"}
 
 
@@ -208,11 +206,9 @@ class FormatOptions(Struct, frozen=True, kw_only=True):
 
     max_length: int = 4_000
     length_unit: LengthUnit = "characters"
-    max_marks: int = 0
-    """Tags in one part; 0: no limit."""
+    max_marks: int = 0  # tags in one part; 0: no limit
     markup: Markup = "plain"
-    embeds: bool = False
-    """It shows cards; elsewhere they are text."""
+    embeds: bool = False  # it shows cards; elsewhere they are text
     code_style: CodeStyle = "fenced"
     number_locale: str = "en"
     currency_display: CurrencyDisplay = "symbol"
@@ -250,8 +246,7 @@ class FormattedMessage(Struct, frozen=True, kw_only=True):
     """A formatted reply. Its cards stand below the last part."""
 
     parts: tuple[FormattedPart, ...]
-    total_length: int
-    """Of the content of all parts, as the channel counts."""
+    total_length: int  # of the content of all parts, as the channel counts
     was_split: bool
     files: tuple[NewFile, ...] = ()
 

@@ -246,10 +246,8 @@ class _Opened(NamedTuple):
     """Marks that are open: nothing is written for those that are open already, or for which there is no room."""
 
     style: str
-    cost: int
-    """What all marks that are open take of a part."""
-    is_link: bool = False
-    """It is a link or inside one: its words stay together."""
+    cost: int  # what all marks that are open take of a part
+    is_link: bool = False  # it is a link or inside one: its words stay together
     wrapper: Wrapper | None = None
     behind: TextRun | None = None
 

@@ -40,8 +40,7 @@ LAST_SEND: Final = 1.0
 """Seconds that the one send which is on its way gets when the gateway stops."""
 PERISHES_AFTER: Final = timedelta(minutes=10)
 MOST_LOST: Final = 1_000
-LOOK_AGAIN: Final = 0.5
-"""Seconds between two looks at a channel that is not connected."""
+LOOK_AGAIN: Final = 0.5  # seconds between two looks at a channel that is not connected
 STREAMED_SEND: Final = 15.0
 """Seconds for a send or an edit while its turn runs; then it is cancelled, and the rest comes with the answer."""
 MOST_EDITS: Final = 2

@@ -26,8 +26,7 @@ from finclaw.delivery.document import (
 )
 from finclaw.text import LengthUnit, text_length
 
-_LINE: Final = 3
-"""The best place for a cut; the worse ones follow."""
+_LINE: Final = 3  # the best place for a cut; the worse ones follow
 _SENTENCE: Final = 2
 _WORD: Final = 1
 _FORCED: Final = 0
@@ -67,10 +66,8 @@ class Packer:
         self._marks = 0
         self._parts: list[Forms] = []
         self._open: list[Wrapper] = []
-        self._begun = 0
-        """How many of the open wrappers have content."""
-        self._reserved = 0
-        """What closing all that is open needs."""
+        self._begun = 0  # how many of the open wrappers have content
+        self._reserved = 0  # what closing all that is open needs
         self._begin_part()
 
     def pack(self, blocks: Sequence[Block]) -> list[Forms]:

@@ -25,8 +25,7 @@ _FIGURE: Final = re.compile(
 )
 _FORMULA: Final = re.compile(r"\A(?:[=@\t\r]|[-+](?![\s\d.,]*(?:%|\d)))")
 """What a spreadsheet would run."""
-_MOST_FILES: Final = 5
-"""Of one reply, which may have others beside them."""
+_MOST_FILES: Final = 5  # of one reply, which may have others beside them
 
 _ENDINGS: Final = {
     "python": "py", "javascript": "js", "typescript": "ts", "bash": "sh", "shell": "sh", "markdown": "md",
@@ -56,7 +55,6 @@ _TABLE: Final[dict[Language, str]] = {
 class Cell(NamedTuple):
     tokens: Sequence[Token]
     text: str
-    """Its words alone."""
 
 
 class Table(NamedTuple):

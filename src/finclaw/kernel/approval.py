@@ -33,7 +33,6 @@ class Addressee(Struct, frozen=True, kw_only=True):
     thread: str | None = None
     message_id: str
     card: str
-    """What they are shown."""
 
 
 class Approval(Struct, frozen=True, kw_only=True):
@@ -71,7 +70,6 @@ class Approval(Struct, frozen=True, kw_only=True):
     """Who had said yes to this for good and may no longer do so: it is asked for again."""
     language: Language = "en"
     card: str = ""
-    """What the person was shown."""
     state: ApprovalState = "pending"
     scope: ApprovalScope | None = None
     decided_by: str | None = None

@@ -261,7 +261,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     max_length: int = 4_000
     length_unit: LengthUnit = "characters"
-    """What `max_length` counts."""
     max_marks: int = 0
     """Tags or entities of one message; 0: no limit."""
     markup: Markup = "plain"
@@ -269,10 +268,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     typing: bool = False
     embeds: bool = False
     edits: bool = False
-    """`Channel.edit` changes a message that was sent."""
     deletes: bool = False
     ephemeral: bool = False
-    """A message can be shown to one person only."""
     buttons: ButtonLimits | None = None
     media: Mapping[AttachmentKind, int] = field(default_factory=dict[AttachmentKind, int])
     """The kinds of files that it carries, each with the most bytes."""

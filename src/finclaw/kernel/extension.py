@@ -37,7 +37,6 @@ S = TypeVar("S", bound=Struct)
 FetchField = Callable[[Context], Awaitable[Any]]
 IsWanted = Callable[[Context], bool]  # at once, from the computed fields too: whether it is worth asking
 EXTENSIONS: Final = "extensions"
-"""The directory of extensions' databases, in the state directory."""
 RingName = Literal["message", "turn", "step", "tool_call", "delivery"]
 RING_NAMES: tuple[RingName, ...] = ("message", "turn", "step", "tool_call", "delivery")
 

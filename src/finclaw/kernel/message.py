@@ -94,7 +94,6 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
     facts: tuple[Fact, ...] = ()
     error: ToolFailure | None = None
     ms: float = 0.0
-    """How long the tool took."""
     origin: str = ""
     """Which strangers' words it holds; empty where it holds none."""
     files: tuple[OutboundFile, ...] = ()

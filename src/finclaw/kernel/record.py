@@ -179,7 +179,6 @@ class TurnCalls(Struct, frozen=True, kw_only=True):
     beside: tuple[Spend, ...] = ()
     """See `Claim.beside`."""
     spend: tuple[Spend, ...] = ()
-    """Lines that this commit enters into the books."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -381,7 +380,6 @@ class Erased(Struct, frozen=True, kw_only=True):
     """What was erased, or would be."""
 
     sessions: tuple[str, ...] = ()
-    """Conversations that are gone."""
     shared: tuple[str, ...] = ()
     """Conversations with others: the person's messages and every answer since are gone, others' messages are not."""
     messages: int = 0

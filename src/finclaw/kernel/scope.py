@@ -34,7 +34,6 @@ class Draft(Struct, frozen=True):
     kind: DraftKind = "final"
     language: Language = "en"
     question: str = ""
-    """What the person wrote."""
     facts: Sequence[Fact] = ()
     """Figures that the tools of this turn gave."""
     context: Sequence[Message] = ()

@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 Admitted = tuple[NormalMessage, Sender]
 STOP: Final = "stop"
-"""The name of the command that stops what runs."""
 MOST_COOLDOWNS: Final = 10_000
 _TAGS: Final = re.compile(r"\s*(?:<@!?[\w.:-]{1,128}>\s*)*")
 _MENTIONS: Final = re.compile(r"\s*(?:<@!?[\w.:-]{1,128}>\s*|@[\w.-]{1,64}[,:]?\s+)+")
@@ -71,19 +70,14 @@ class CommandCooldowns:
 class CommandServices(Struct, frozen=True, kw_only=True):
     persons: PersonDirectory = field(default_factory=PersonDirectory)
     clock: Clock = field(default_factory=SystemClock)
-    put_blob: PutBlob | None = None
-    """Keeps the files that commands give; None: none go out."""
+    put_blob: PutBlob | None = None  # keeps the files that commands give; None: none go out
     options: KeptOptions | None = None
-    """Where directives are kept that hold for a session."""
     find_model: Callable[[str | None], Model] | None = None
     """The model of a name, or the usual one. Raises ModelUnknown."""
     layer_commands: Callable[[], Mapping[str, LayerCommand]] = dict[str, LayerCommand]
     directive_roles: Mapping[str, Sequence[str]] = {}
-    """The roles that a directive needs, by the name of its command."""
     disabled: frozenset[str] = frozenset()
-    """All names of commands that nobody may use."""
     suggest: bool = True
-    """Answer a misspelled command with the one that may be meant."""
 
 
 class Commands:

@@ -158,19 +158,14 @@ def _ignore_result(fetching: "asyncio.Future[Any]") -> None:
 
 FETCHED_KINDS: Final = ("image", "file")
 """Recordings and videos are only named: nothing here can listen or watch."""
-MOST_FILES: Final = 10
-"""Of one message."""
-MOST_BYTES: Final = 20_000_000
-"""As the store keeps at most."""
+MOST_FILES: Final = 10  # of one message
+MOST_BYTES: Final = 20_000_000  # as the store keeps at most
 MOST_SIDE: Final = 8_000
 """Pixels. A wider or higher picture is kept and not shown: APIs refuse the request, and every one after it."""
-FETCH_SECONDS: Final = 60.0
-"""For one try at one file."""
-ALL_SECONDS: Final = 120.0
-"""For all files of a message; the answer waits no longer for them."""
+FETCH_SECONDS: Final = 60.0  # for one try at one file
+ALL_SECONDS: Final = 120.0  # for all files of a message; the answer waits no longer for them
 RETRY_SECONDS: Final = (1.0, 5.0)
-AT_ONCE: Final = 4
-"""Files of one channel in memory at a time."""
+AT_ONCE: Final = 4  # files of one channel in memory at a time
 _SHOWN: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 """Types that every API takes."""
 _MIME: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,60}")

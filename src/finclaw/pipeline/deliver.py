@@ -320,8 +320,7 @@ class _Rest(NamedTuple):
     """The part of an answer that was not delivered while its turn ran."""
 
     text: str
-    seen: str
-    """What was delivered before it, as the person saw it."""
+    seen: str  # what was delivered before it, as the person saw it
     is_continued: bool
 
 

@@ -38,17 +38,14 @@ log = logging.getLogger(__name__)
 DIRECT_SECONDS: Final = 1.0
 GROUP_SECONDS: Final = 4.0
 """Between two changes. Platforms count the edits in a group, and everybody there sees the message flicker."""
-MOST_FAILURES: Final = 3
-"""Edits in a row. Then the answer comes when it is complete."""
-MOST_BLOCKS: Final = 500
-"""Of one turn while it runs: the end must find room behind them."""
+MOST_FAILURES: Final = 3  # edits in a row; then the answer comes when it is complete
+MOST_BLOCKS: Final = 500  # of one turn while it runs: the end must find room behind them
 STOP_LABELS: Final[dict[Language, str]] = {"en": "Stop", "ko": "중단"}
 DeliveryRing = Callable[[DeliveryContext], Coroutine[Any, Any, Outbound]]
 
 
 class EarlyOptions(Struct, frozen=True, kw_only=True):
-    pauses: Mapping[str, Pause] = {}
-    """Between two blocks, by channel."""
+    pauses: Mapping[str, Pause] = {}  # between two blocks, by channel
     stop_command: str = ""
     """The command of the button under an answer that is being written; empty: there is none."""
 

@@ -19,13 +19,11 @@ from finclaw.sessions.lane import Lanes
 
 log = logging.getLogger(__name__)
 
-LOOKS: Final = 8
-"""How often it looks within the time after which it warns."""
+LOOKS: Final = 8  # how often it looks within the time after which it warns
 PATIENCE: Final = 60.0
 """Seconds in which messages wait and none makes progress, before that counts as a deadlock."""
 INTERVAL: Final = 15.0
 SHOWN: Final = 20
-"""Lines of the wait graph that are logged."""
 
 
 class _Watched(Struct):
@@ -165,15 +163,12 @@ class LocalEngine:
         self._lanes = lanes
         self._emit = emit
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """Of the messages that are in the pipeline, by their ids."""
         self._open: dict[str, Accepted] = {}
-        """The messages themselves, by their ids."""
         self._waiting: dict[str, list[asyncio.Future[Outcome | None]]] = {}
         self._suspended: set[str] = set()
         """Messages that are taken out of the pipeline to come back."""
         self._stopped = False
         self.ended = 0
-        """How many messages have left the pipeline."""
         self._watchdog = DeadlockWatchdog(self, isolation, clock)
 
     def start(self, handle: HandleMessage) -> None:

@@ -37,21 +37,17 @@ LEFT_OUT: Final = "left_out"
 class MessageRun(MessageContext):
     accepted: Accepted
     journal: Journal
-    deadline: Deadline
-    """For the eight stages."""
-    patience: Deadline
-    """For the stages and the message layers around them."""
+    deadline: Deadline  # for the eight stages
+    patience: Deadline  # for the stages and the message layers around them
     lanes: Lanes
     isolation: Entry = UNRESTRICTED
     """Its hold on the crash isolation, which it leaves while it waits for its lane."""
     stoppable: Stoppable = field(default_factory=Stoppable)
     """From its wait in the lane to the commit of its answer; afterwards there is nothing to stop but the sending."""
     seat: Seat | None = None
-    """In its pool, while its turn runs."""
     log: TurnLog | None = None
     """Set once the turn is claimed: from then on its end must close the turn too."""
     steering: LaneSteering | None = None
-    """Of its turn, where later messages may join it."""
     reply: Outbound | None = None
     """What the sender is told when the pipeline ends without an answer."""
     unaffordable: bool = False
@@ -59,8 +55,7 @@ class MessageRun(MessageContext):
     sequencer: ReplySequencer | None = None
     """Of a turn whose answer is shown while it is being written."""
     carry: MessageCarry = field(default_factory=MessageCarry)
-    undoes: str = ""
-    """The turn that its own takes out of the conversation."""
+    undoes: str = ""  # the turn that its own takes out of the conversation
     recorded: Outcome | None = None
     """The outcome that is on disk. Nothing that happens afterwards can change it."""
     keeps_place: bool = False

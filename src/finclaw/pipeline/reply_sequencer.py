@@ -32,43 +32,33 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 PartKind = Literal["tool", "block", "final"]
-OnError = Callable[[Exception, PartKind], None]
 SendPart = Callable[[], Awaitable[bool]]
 """False: it waits for the final, and so does everything behind it."""
-Pause = tuple[int, int]
-"""The shortest and the longest pause before a block, in milliseconds."""
+Pause = tuple[int, int]  # the shortest and the longest pause before a block, in milliseconds
 _PHASES: Final[dict[PartKind, int]] = {"tool": 0, "block": 1, "final": 2}
-MOST_WAITING: Final = 100
-"""Parts. What does not find room waits for the final."""
+MOST_WAITING: Final = 100  # parts; what does not find room waits for the final
 SEND_SECONDS: Final = 30.0
 """For one part, with the layers before it and the platform behind it."""
 _PARAGRAPH: Final = re.compile(r"\n[ \t]{0,20}\n\s*")
 _FENCE: Final = re.compile(r"^[ \t]{0,20}```", re.MULTILINE)
-SHORTEST_IDLE: Final = 200
-"""Characters. A message for every sentence would be a nuisance."""
+SHORTEST_IDLE: Final = 200  # characters; a message for every sentence would be a nuisance
 SendBlock = Callable[[TextRange], Awaitable[bool]]
 """False: nothing of this turn can be sent any more before its end."""
 SendNote = Callable[[str], Awaitable[bool]]
 _NAMES: Final[dict[PartKind, str]] = {"tool": "tool note", "block": "block", "final": "final"}
 
 
-def log_error(error: Exception, kind: PartKind) -> None:
-    log.warning("a %s was not sent: %s", _NAMES[kind], error)
-
-
 class ReplySequencer:
     """The sender of the parts of one reply, in their order. Each part is a function that sends it."""
 
-    def __init__(self, clock: Clock, *, pause: Pause | None = None, on_error: OnError = log_error) -> None:
+    def __init__(self, clock: Clock, *, pause: Pause | None = None) -> None:
         self._clock = clock
         self._pause = pause
-        self._on_error = on_error
         self._phase = 0
         self._waiting: deque[tuple[PartKind, SendPart]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._blocks = 0
-        self._spoiled = False
-        """Blocks are no longer sent: their text belongs to the final."""
+        self._spoiled = False  # blocks are no longer sent: their text belongs to the final
         self._complete = False
         self._is_pausing = False
         self._changed = asyncio.Event()
@@ -90,7 +80,7 @@ class ReplySequencer:
         try:
             return await send()
         except Exception as error:
-            self._report(error, "final")
+            log.warning("a final was not sent: %s", error)
             raise
 
     def mark_complete(self) -> None:
@@ -166,14 +156,8 @@ class ReplySequencer:
             async with asyncio.timeout(SEND_SECONDS):
                 return await send()
         except Exception as error:  # noqa: BLE001  layers, stores and channels fail; the parts behind go on
-            self._report(error, kind)
+            log.warning("a %s was not sent: %s", _NAMES[kind], error)
             return False
-
-    def _report(self, error: Exception, kind: PartKind) -> None:
-        try:
-            self._on_error(error, kind)
-        except Exception:  # whoever listens must not break the chain
-            log.exception("the listener for failed sends failed itself")
 
     def _pulse(self) -> None:
         self._changed.set()
@@ -263,14 +247,11 @@ class BlockDelivery:
 
     def _begin_answer(self) -> None:
         self._answer = len(self._turn.answers)
-        """The number of the answer that is being written."""
         self._sent: int = len(self._turn.sent_text(self._answer))
         """How many of its characters are sent."""
-        self._ready: int = self._sent
-        """How many of its characters may be seen by now."""
+        self._ready: int = self._sent  # how many of its characters may be seen by now
         self._preview = Preview()
-        self._text = ""
-        """The answer from the character `_at` on."""
+        self._text = ""  # the answer from the character `_at` on
         self._at: int = 0
 
     def follow(self, event: Event) -> None:
@@ -336,10 +317,8 @@ class Preview:
     """A preview. Feed it the model's words; it gives back those that may be seen by now, each once and in order."""
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
-        """What is held, because its segment is not complete."""
+        self._pieces: list[str] = []  # what is held, because its segment is not complete
         self._tail = ""
-        """The end of it."""
         self._in_fence = False
         self._at_line_start = True
         self._segments = ControlTokenStream()

@@ -53,8 +53,7 @@ class Journal:
         self._last = last
         self._started = self._stage_started = clock.monotonic()
         self._entries: list[StageEntry] = []
-        self.running = ""
-        """The stage that runs; empty between two."""
+        self.running = ""  # the stage that runs; empty between two
         self._skipped = self._noted = ""
 
     def stage(self, name: str) -> "Journal":
@@ -212,8 +211,7 @@ class Stoppable:
         self._cancelling = 0
         self._reason: str | None = None
         self.by_person = False
-        self.is_told = False
-        """Somebody else tells the sender that it was stopped."""
+        self.is_told = False  # somebody else tells the sender that it was stopped
         self.stop_sending: Callable[[], None] | None = None
         """Of a turn whose answer is shown while it is being written: shows no more of it, at once."""
 

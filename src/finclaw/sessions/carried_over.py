@@ -25,7 +25,6 @@ from finclaw.transcript.conversation import RecentConversations
 log = logging.getLogger(__name__)
 
 MOST_LINES: Final = 20
-"""Lines that a turn is shown of messages that were left out: the last ones."""
 MOST_QUESTIONS: Final = 10_000
 """Questions that are remembered; the answer to an older one is a message like any other."""
 _SEPARATOR: Final = "\x1f"
@@ -75,10 +74,8 @@ class OpenQuestion(Struct):
     """A question that a turn has asked its sender."""
 
     asked: str
-    """The id of the message whose turn has asked."""
     at: datetime
     reply: str = ""
-    """The id of the message that answers it, once there is one."""
 
 
 class CarriedOver:
@@ -165,8 +162,7 @@ class CarriedOver:
 class MessageCarry:
     """What one message gets carried over to its turn, and what of itself it leaves for the next one."""
 
-    copy: CarriedOver | None = None
-    """Of all sessions, once the message has come to its lane."""
+    copy: CarriedOver | None = None  # of all sessions, once the message has come to its lane
     told: tuple[str, ...] = ()
     """Messages that were carried over to its turn: what they had asked or said, the model knows now."""
     kept_line: str | None = None

@@ -42,15 +42,11 @@ class JoinOffer:
         self.accepted = accepted
         self.words = words
         self.chosen = chosen or ChosenMode()
-        self.wishes = wishes
-        """What its sender wants of the answer, as the pipeline knows it."""
+        self.wishes = wishes  # what its sender wants of the answer, as the pipeline knows it
         self.is_taken = False
-        self.drop_reason = ""
-        """Why it was left out of a full lane; empty: it was not."""
+        self.drop_reason = ""  # why it was left out of a full lane; empty: it was not
         self.kept_line: str | None = None
-        """The line that is kept of a message that was left out."""
         self.interrupted = ""
-        """The id of the message whose turn it has stopped."""
         self.is_told = False
         """The sender of a message that was left out is notified with another message."""
         self.ended: UncancellableFuture[Outcome | None] = UncancellableFuture(loop=asyncio.get_running_loop())
@@ -256,8 +252,7 @@ class WaitingLimit:
         self._most = most
         self._above: set[str] = set()
         """Ids of messages that were accepted above the limit and have not ended."""
-        self._told: set[str] = set()
-        """Sessions whose people know that they are full."""
+        self._told: set[str] = set()  # sessions whose people know that they are full
 
     def check(self, session: str, is_exempt: Callable[[], bool] = lambda: False) -> None:
         """Raises SessionFull, unless the message is exempt: one that stops the others finds room."""

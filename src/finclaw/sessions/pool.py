@@ -50,7 +50,6 @@ class _Pool:
         self._taken: dict[Seat, str] = {}
         self._waiting: OrderedDict[asyncio.Future[Seat], tuple[str, str]] = OrderedDict()
         self._by_person: Counter[str] = Counter()
-        """How many seats each person has."""
 
     @property
     def sessions(self) -> tuple[str, ...]:

@@ -18,17 +18,14 @@ from finclaw.kernel.scope import Ids
 from finclaw.sessions.carried_over import key_of_sender
 from finclaw.sessions.lane import ChosenMode, JoinOffer, Lanes, ModeOrigin, WaitingMode
 
-MANY: Final = 3
-"""So many that wait are a line."""
+MANY: Final = 3  # so many that wait are a line
 
 
 class SessionMoment(Struct, frozen=True, kw_only=True):
     """What goes on in a session at the moment when a message reaches it."""
 
     has_conversation: bool = False
-    """Something was said before, or is being said."""
     is_running: bool = False
-    """Another message is being answered."""
     waiting: int = 0
     is_direct: bool = True
 

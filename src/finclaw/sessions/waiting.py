@@ -38,8 +38,7 @@ LONGEST_LINE: Final = 160
 LONGEST_WAIT: Final = timedelta(seconds=5)
 """After its first message a burst is over, however fast somebody types."""
 LARGEST_BURST: Final = 20
-MOST_BURSTS: Final = 2_048
-"""Bursts at a time; beyond that, messages do not wait."""
+MOST_BURSTS: Final = 2_048  # bursts at a time; beyond that, messages do not wait
 ARRIVAL_S: Final = 5.0
 """Seconds that the first of a burst waits for the others to come to their lane."""
 BurstKey = tuple[str, str, str | None]
@@ -48,11 +47,8 @@ BurstKey = tuple[str, str, str | None]
 class WaitingMessage(Struct, frozen=True, kw_only=True):
     accepted: Accepted
     inbound: Inbound
-    """As the pipeline knows it."""
     options: TurnOptions
-    """Of its session."""
     has_conversation: bool
-    """Something was said in the session before."""
     make_words: Callable[[], Message]
     """Its words for the conversation; made only if it has to wait."""
     emit: Emit
@@ -63,8 +59,7 @@ class WaitResult(Struct, frozen=True, kw_only=True):
     """The end of a wait: its own turn may begin, or another's has answered it, or it was left out."""
 
     admission: QueueAdmission = QueueAdmission()
-    answers: str = ""
-    """The id of the message whose turn has asked what this one answers."""
+    answers: str = ""  # the id of the message whose turn has asked what this one answers
     joined: Outcome | None = None
     """Its outcome, which is on disk, if another's turn has answered it."""
     left_out: JoinOffer | None = None
@@ -292,8 +287,7 @@ class Burst:
         self.latest = first.accepted_at + LONGEST_WAIT
         self.due = first.accepted_at
         self.members: list[str] = []
-        self.missing: set[str] = set()
-        """Those that have neither come to their lane nor ended."""
+        self.missing: set[str] = set()  # those that have neither come to their lane nor ended
         loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = loop.create_future()
         self.complete: asyncio.Future[None] = loop.create_future()

@@ -140,8 +140,7 @@ class MemoryChannel(Channel):
         self._open.set()
         self._changed = asyncio.Event()
         self.closed = False
-        self.files: dict[str, bytes] = {}
-        """What `fetch` finds, by the attachment's id."""
+        self.files: dict[str, bytes] = {}  # what `fetch` finds, by the attachment's id
         self.attempts: list[OutboxItem] = []
         self.sent: list[Sent] = []
         self.edits: list[tuple[datetime, str, str]] = []

@@ -18,8 +18,7 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-EPOCH = datetime(2025, 1, 6, 9, 0, tzinfo=UTC)
-"""A Monday morning; any fixed instant would do."""
+EPOCH = datetime(2025, 1, 6, 9, 0, tzinfo=UTC)  # a Monday morning; any fixed instant would do
 
 
 class ClockStuck(RuntimeError):
@@ -104,11 +103,7 @@ class FakeClock:
     def _wake(self) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(_do_nothing)
-
-
-def _do_nothing() -> None:
-    pass
+            loop.call_soon_threadsafe(lambda: None)
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):

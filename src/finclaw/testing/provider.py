@@ -156,7 +156,8 @@ class ScriptedProvider:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         self.requests.append(request)
-        return self._play(_as_reply(self._next(request)), len(self.requests))
+        line = self._next(request)
+        return self._play(line if isinstance(line, Reply) else reply(line), len(self.requests))
 
     async def close(self) -> None:
         self.closed = True
@@ -201,9 +202,8 @@ def _reader(script: Sequence[Line | Script]) -> Script:
     def next_line(request: ModelRequest) -> Line:
         for line in lines:
             return line
-        raise AssertionError(
-            f"the script of {told} replies has run out; the model was asked: {_describe_request(request)}"
-        )
+        asked = _describe_request(request)
+        raise AssertionError(f"the script of {told} replies has run out; the model was asked: {asked}")
 
     return next_line
 
@@ -221,12 +221,6 @@ def _describe_request(request: ModelRequest) -> str:
     return f"{said} ({len(request.messages)} messages, tools: {tools})"
 
 
-def _as_reply(line: Line) -> Reply:
-    if isinstance(line, Reply):
-        return line
-    return reply(line)
-
-
 def _performance(line: Reply, number: int) -> Iterator[Chunk | Delay | Hold]:
     index = 0
     for piece in line.pieces:
@@ -240,7 +234,8 @@ def _performance(line: Reply, number: int) -> Iterator[Chunk | Delay | Hold]:
         return
     if line.usage is not None:
         yield UsageReport(line.usage)
-    yield Done(line.stop or _natural_stop(line))
+    calls_tool = any(isinstance(piece, Call) for piece in line.pieces)
+    yield Done(line.stop or ("tool_use" if calls_tool else "end"))
 
 
 def _chunks(piece: Say | Call, index: int) -> Iterator[Chunk]:
@@ -251,10 +246,6 @@ def _chunks(piece: Say | Call, index: int) -> Iterator[Chunk]:
     yield ToolUseStart(piece.id or "", piece.name, index)
     yield from (ToolInputDelta(part, index) for part in split(piece.raw, piece.deltas))
     yield ToolUseEnd(index)
-
-
-def _natural_stop(line: Reply) -> StopReason:
-    return "tool_use" if any(isinstance(piece, Call) for piece in line.pieces) else "end"
 
 
 def split(text: str, parts: int) -> list[str]:
