@@ -150,8 +150,8 @@ def test_lanes_do_not_know_each_other():
             lanes.expect(session, 2)
         lanes.leave("a", 1)
         await lanes.turn_of("a", 2)
-        assert lanes.position("a", 2) == 0
-        assert lanes.position("b", 2) == 1
+        assert lanes.find("a").position(2) == 0
+        assert lanes.find("b").position(2) == 1
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(10):
                 await lanes.turn_of("b", 2)
@@ -164,7 +164,7 @@ def test_nobody_waits_in_a_session_without_a_lane():
         lanes = Lanes()
         await lanes.turn_of("never seen", 5)
         lanes.leave("never seen", 5)
-        assert lanes.position("never seen", 5) == 0
+        assert lanes.find("never seen").position(5) == 0
         assert len(lanes) == 0
 
     FakeClock().run(main())

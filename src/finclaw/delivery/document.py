@@ -363,6 +363,13 @@ class Writing:
     def break_code_line(self, place: DocumentPlace) -> Forms:
         return tuple([f"\n{prefix}" for prefix in place.prefix])
 
+    def add_prefix(self, wrapper: Wrapper, place: DocumentPlace) -> Wrapper:
+        """Return the wrapper with what stands before each line of this place."""
+        gap = self.break_code_line(place)
+        opening = tuple([mark.replace("\n", line) for mark, line in zip(wrapper.open, gap, strict=True)])
+        closing = tuple([mark.replace("\n", line) for mark, line in zip(wrapper.close, gap, strict=True)])
+        return Wrapper(opening, closing, closing, opening)
+
     def separate(self, place: DocumentPlace, lines: int, before: Block, block: Block) -> Forms:
         """The gap between two blocks. One that has tags of its own needs none."""
         broken = self.break_line(place, lines)

@@ -126,7 +126,8 @@ class _BlockReader:
             place = self._writing.indent(place, "    ")
             wrapper = self._writing.wrap(_get_indented)
         else:
-            wrapper = self._add_prefix(self._writing.wrap(lambda dialect: dialect.fence(code, language)), place)
+            fence = self._writing.wrap(lambda dialect: dialect.fence(code, language))
+            wrapper = self._writing.add_prefix(fence, place)
         place, entered = self._enter(place, wrapper)
         gap = self._writing.break_code_line(place)
         escapes = self._writing.words
@@ -134,12 +135,6 @@ class _BlockReader:
             escapes = self._writing.code
         lines = [Block(gap, [TextRun(line, escapes, breakable=False)]) for line in code.split("\n")]
         return [Block(self._writing.nothing, children=lines, wrapper=entered, keep=True)]
-
-    def _add_prefix(self, wrapper: Wrapper, place: DocumentPlace) -> Wrapper:
-        gap = self._writing.break_code_line(place)
-        opening = tuple([mark.replace("\n", line) for mark, line in zip(wrapper.open, gap, strict=True)])
-        closing = tuple([mark.replace("\n", line) for mark, line in zip(wrapper.close, gap, strict=True)])
-        return Wrapper(opening, closing, closing, opening)
 
     def _read_quote(self, place: DocumentPlace) -> Sequence[Block]:
         """Only markup with blocks has quotes inside quotes; elsewhere they are one."""

@@ -175,16 +175,9 @@ class TableLayout:
         rows = [Block(gap, [TextRun(line, writing.code, breakable=False)], keep=True) for line in lines[2:]]
         head = writing.write(Block(gap, [TextRun(line, writing.code) for line in lines[:1]]))
         rule = (lines[1],) * len(head)
-        fence = writing.wrap(lambda dialect: dialect.fence("", ""))
-        opening = tuple(
-            [
-                mark.replace("\n", each) + words + each + below + each
-                for mark, words, below, each in zip(fence.open, head, rule, gap, strict=True)
-            ]
-        )
-        closing = tuple([mark.replace("\n", each) for mark, each in zip(fence.close, gap, strict=True)])
-        wrapper = Wrapper(opening, closing, closing, opening)
-        return self._make_rows(rows, wrapper)
+        fence = writing.add_prefix(writing.wrap(lambda dialect: dialect.fence("", "")), self._place)
+        opening = tuple(map("".join, zip(fence.open, head, gap, rule, gap, strict=True)))
+        return self._make_rows(rows, fence._replace(open=opening, resume=opening))
 
     def _make_rows(self, rows: Sequence[Block], wrapper: Wrapper) -> Block | None:
         """None: a row has no room beside the head."""

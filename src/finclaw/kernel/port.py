@@ -128,15 +128,7 @@ class Channel(Protocol):
         """End what it has open. Idempotent."""
 
 
-async def _recall_nothing() -> None:
-    return None
-
-
-async def _keep_nothing(_: Any) -> None:
-    return None
-
-
-async def _read_nothing(_: str) -> None:
+async def _do_nothing(*_: object) -> None:
     return None
 
 
@@ -151,11 +143,11 @@ class ChannelSpec(Struct, frozen=True, kw_only=True):
     secrets: Mapping[str, Secret]
     settings: Mapping[str, Any]
     clock: Clock
-    recall: Callable[[], Awaitable[Any]] = _recall_nothing
+    recall: Callable[[], Awaitable[Any]] = _do_nothing
     """The value that it remembered last, or None. Its field `unreachable` (why, by conversation) the operator sees."""
-    remember: Callable[[Any], Awaitable[None]] = _keep_nothing
+    remember: Callable[[Any], Awaitable[None]] = _do_nothing
     """Keeps one value; on disk when it returns. Raises StoreFailed."""
-    read_blob: Callable[[str], Awaitable[bytes | None]] = _read_nothing
+    read_blob: Callable[[str], Awaitable[bytes | None]] = _do_nothing
     """The bytes of an `OutboundFile`, by the name of its blob; None: it is not kept any more."""
 
 

@@ -123,7 +123,7 @@ class EarlyDelivery:
             turn.stop_waiting()
             sequencer.cancel()
             view.cancel()
-            if run.stoppable.is_stopped:
+            if run.stoppable.mark is not None:
                 turn.withdraw()
             await view.close()
             raise

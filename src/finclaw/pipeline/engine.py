@@ -313,8 +313,8 @@ class LocalEngine:
         run = self._runs.find(accepted.id)
         if run is None or not run.isolation.is_inside:
             return run is not None and run.log is not None
-        is_waiting = run.journal.running == "dispatch" and self._lanes.position(accepted.session, accepted.ticket) > 0
-        return not is_waiting
+        position = self._lanes.find(accepted.session).position(accepted.ticket)
+        return run.journal.running != "dispatch" or position == 0
 
     async def idle(self) -> None:
         while self._tasks:

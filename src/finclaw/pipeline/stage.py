@@ -216,10 +216,6 @@ class Stoppable:
         """Of a turn whose answer is shown while it is being written: shows no more of it, at once."""
 
     @property
-    def is_stopped(self) -> bool:
-        return self._reason is not None
-
-    @property
     def mark(self) -> StopMark | None:
         if self._reason is None:
             return None

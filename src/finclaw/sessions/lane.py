@@ -229,9 +229,6 @@ class Lanes:
         """How many messages of a session are not answered yet."""
         return len(self._lanes.get(session, ()))
 
-    def position(self, session: str, ticket: int) -> int:
-        return self.find(session).position(ticket)
-
     async def turn_of(self, session: str, ticket: int) -> None:
         """Wait until every earlier ticket has left. Whoever waits must leave, also when it is cancelled."""
         await self.find(session).turn_of(ticket)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from msgspec.structs import replace as changed
+
 from finclaw.delivery.format import has_buttons_for, has_room_for
 from finclaw.errors import AttachmentRefused, ChannelError, SendFailed, SendRefused, SendUnknown
 from finclaw.kernel.envelope import Attachment, AttachmentKind, ButtonLimits, Capabilities, Inbound, Receipt, Sender
@@ -24,63 +26,48 @@ def _media(image: int, other: int) -> dict[AttachmentKind, int]:
     return {"image": image, "audio": other, "video": other, "file": other}
 
 
+_CHAT: Final = Capabilities(reactions=True, edits=True, deletes=True, threads=True, debounce_ms=1_000)
 PROFILES: Final = {
     # What a bot may download ends at 20 MB; a callback's data is 64 bytes, and a reaction needs no permission.
-    "telegram": Capabilities(
+    "telegram": changed(
+        _CHAT,
         max_length=4_096,
         length_unit="utf16",
         max_marks=100,
         markup="inline_html",
-        reactions=True,
         typing=True,
-        edits=True,
-        deletes=True,
         buttons=ButtonLimits(count=100, label=64, data=64),
         media=_media(10 * MB, 20 * MB),
-        threads=True,
-        debounce_ms=1_000,
     ),
     # Five rows of five buttons; uploads of an account without a subscription.
-    "discord": Capabilities(
+    "discord": changed(
+        _CHAT,
         max_length=2_000,
         markup="markdown",
-        reactions=True,
         typing=True,
         embeds=True,
-        edits=True,
-        deletes=True,
         ephemeral=True,
         buttons=ButtonLimits(count=25, label=80, data=100),
         media=_media(10 * MIB, 10 * MIB),
-        threads=True,
-        debounce_ms=1_000,
     ),
     # Longer texts are taken, but not shown as one message; a row of buttons has 25 at most.
-    "slack": Capabilities(
+    "slack": changed(
+        _CHAT,
         max_length=4_000,
         markup="mrkdwn",
-        reactions=True,
-        edits=True,
-        deletes=True,
         ephemeral=True,
         buttons=ButtonLimits(count=25, label=75, data=2_000),
         media=_media(50 * MB, 50 * MB),
-        threads=True,
-        debounce_ms=1_000,
     ),
     # An event of 65,536 bytes holds the words twice, once as HTML, and what the server adds.
-    "matrix": Capabilities(
+    "matrix": changed(
+        _CHAT,
         max_length=16_000,
         length_unit="bytes",
         markup="html",
-        reactions=True,
         typing=True,
-        edits=True,
-        deletes=True,
         media=_media(50 * MIB, 50 * MIB),
-        threads=True,
         idempotent=True,
-        debounce_ms=1_000,
     ),
     "web": Capabilities(
         max_length=100_000,
