@@ -14,7 +14,7 @@ from tests.machine import examples
 
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
-from finclaw.pipeline.recovery import CrashIsolation, Entry
+from finclaw.pipeline.recovery import CrashIsolation, Entry, ExclusiveEntry, OneAtATimeEntry
 from finclaw.sessions.lane import Lanes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,19 +66,14 @@ class Model:
     async def _run(self, accepted: Accepted, kind: Kind, first: int, turn: int) -> None:
         async with self._enter(kind) as entry:
             await self._work(accepted.id, kind, first)
-            async with entry.released():
-                await self.lanes.turn_of(accepted.session, accepted.ticket)
+            await entry.wait_outside(self.lanes.turn_of(accepted.session, accepted.ticket))
             self.has_turn.add(accepted.id)
             await self._work(accepted.id, kind, turn)
             self.turns.append(accepted.id)
 
     def _enter(self, kind: Kind) -> Entry:
-        makers = {
-            "shared": self.isolation.shared,
-            "suspect": self.isolation.one_at_a_time,
-            "exclusive": self.isolation.exclusive,
-        }
-        return makers[kind]()
+        kinds: dict[Kind, type[Entry]] = {"shared": Entry, "suspect": OneAtATimeEntry, "exclusive": ExclusiveEntry}
+        return kinds[kind](self.isolation)
 
     async def _work(self, name: str, kind: Kind, steps: int) -> None:
         with self._activity(name, kind):

@@ -13,6 +13,7 @@ from finclaw.delivery.notice import notice
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.record import Accepted
 from finclaw.kernel.scope import MessageContext, Outcome
+from finclaw.pipeline.recovery import Entry
 from finclaw.storage.kinds import StoreKind, open_kind
 from finclaw.storage.sqlite.database import DATABASE
 from finclaw.storage.sqlite.store import open_store
@@ -230,7 +231,7 @@ async def test_watchdog_breaks_a_deadlock_with_an_exclusive_message(
     """A hold that is never released keeps the exclusive message out, and that one keeps out all others."""
     left = await after_crashes(house, MOST, 1, 0)
     async with house.open("1", "2", "3", "4") as gateway:
-        await gateway.app.pipeline.isolation.shared().enter()
+        await Entry(gateway.app.pipeline.isolation).enter()
         begun = house.clock.monotonic()
         new = await gateway.channel.write("new", conversation="c1", sender="c1")
         assert [each.kind for each in await ends(gateway, [*left, new])] == ["answered"] * 4

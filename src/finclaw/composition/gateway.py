@@ -332,7 +332,7 @@ def _make_deliver(core: GatewayCore, registrar: Registrar) -> Deliver:
         stop_command=f"{settings.command_prefix}{STOP}" if has_stop else "",
     )
     early = EarlyDelivery(core.store, ring, core.sender, core.channels, core.clock, checks, settings.pipeline, options)
-    return Deliver(core.store, ring, core.sender, core.channels, core.recent, core.clock, checks, early)
+    return Deliver(core.store, core.recent, early)
 
 
 async def _pass_on(ctx: DeliveryContext) -> Outbound:

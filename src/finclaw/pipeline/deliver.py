@@ -5,7 +5,6 @@ The outcome of a message, its part of the conversation and its outbox items are 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -20,16 +19,14 @@ from finclaw.cancellation import asked_to_stop
 from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.links import SafeLinks
 from finclaw.delivery.notice import Notice, make_notice, notice
-from finclaw.delivery.outbox import OrderedSender
-from finclaw.delivery.visible import Check, Visible, apply_visibility_checks, make_visible
+from finclaw.delivery.visible import Visible, apply_visibility_checks, make_visible
 from finclaw.errors import BlobRefused, SessionError, StoreFailed, Superseded
 from finclaw.kernel.envelope import Capabilities, Outbound, new_id
 from finclaw.kernel.message import NOTES, Append, Message, Remove, Replace, Source, Text
-from finclaw.kernel.port import Channel, Clock
 from finclaw.kernel.record import Finish, JoinedOutcome, OutboxItem, Spend
 from finclaw.kernel.scope import DeliveryContext, DraftKind, Outcome, TurnResult, TurnStatus
 from finclaw.kernel.store_port import Store, retry_until_committed
-from finclaw.pipeline.early_delivery import DeliveryRing, EarlyDelivery
+from finclaw.pipeline.early_delivery import EarlyDelivery
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.taint.sources import sources_met
 from finclaw.tools.outbound_files import keep_files
@@ -44,24 +41,14 @@ MOST_PARTS: Final = 1_000
 
 
 class Deliver:
-    def __init__(
-        self,
-        store: Store,
-        ring: DeliveryRing,
-        sender: OrderedSender,
-        channels: Mapping[str, Channel],
-        recent: RecentConversations,
-        clock: Clock,
-        checks: Sequence[Check],
-        early: EarlyDelivery,
-    ) -> None:
+    def __init__(self, store: Store, recent: RecentConversations, early: EarlyDelivery) -> None:
         self._store = store
-        self._ring = ring
-        self._sender = sender
-        self._channels = channels
         self._recent = recent
-        self._clock = clock
-        self._checks = checks
+        self._ring = early.ring
+        self._sender = early.sender
+        self._channels = early.channels
+        self._clock = early.clock
+        self._checks = early.checks
         self._get_options = early.get_options
         self.follow = early.follow
 

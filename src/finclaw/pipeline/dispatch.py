@@ -75,8 +75,7 @@ class Dispatch:
     async def admit(self, run: MessageRun, context: Context) -> tuple[Context, TurnLog]:
         """Wait for the lane and a seat, claim the turn, and complete the context as it is now."""
         with run.deadline.pause():
-            async with run.isolation.released():
-                admission = await self._wait_in_lane(run)
+            admission = await run.isolation.wait_outside(self._wait_in_lane(run))
             pool = await self._take_seat(run)
             is_renewed = await self._opening.renew_if_idle(run.accepted)
             log = await retry_until_committed(lambda: self.claim(run, reserve=True), self._clock, "the start of a turn")

@@ -69,8 +69,8 @@ class EarlyDelivery:
         self.sender = sender
         self.checks = checks
         self.stop_command = options.stop_command
-        self._channels = channels
-        self._clock = clock
+        self.channels = channels
+        self.clock = clock
         self._settings = settings
         self._pauses = options.pauses
 
@@ -79,7 +79,7 @@ class EarlyDelivery:
 
     def follow(self, run: MessageRun, turn: TurnLog) -> AbstractAsyncContextManager[Emit]:
         """Return the emitter for the events of a turn, which shows its answer while it is being written."""
-        channel = self._channels.get(run.inbound.channel)
+        channel = self.channels.get(run.inbound.channel)
         if channel is None or not self._settings.streaming_enabled:
             return nullcontext(self._with_previews(run, turn, run.emit))
         if not (channel.capabilities.blocks or channel.capabilities.edits):
@@ -93,19 +93,19 @@ class EarlyDelivery:
     @asynccontextmanager
     async def _show_early(self, turn: "EarlyTurn") -> AsyncGenerator[Emit]:
         run = turn.run
-        sequencer = ReplySequencer(self._clock, pause=self._pauses.get(turn.channel.name))
+        sequencer = ReplySequencer(self.clock, pause=self._pauses.get(turn.channel.name))
         run.sequencer = sequencer
         if turn.channel.capabilities.blocks:
             emit = self._with_previews(run, turn.log, run.emit)
             sizes = self._settings.blocks
-            view = BlockDelivery(turn.log, emit, sequencer, turn.send_block, turn.send_note, sizes, self._clock)
+            view = BlockDelivery(turn.log, emit, sequencer, turn.send_block, turn.send_note, sizes, self.clock)
             emit = view.follow
         else:
-            view = LivePreview(turn, run.emit, self._clock, is_direct=run.inbound.chat_type == "direct")
+            view = LivePreview(turn, run.emit, self.clock, is_direct=run.inbound.chat_type == "direct")
             emit = self._with_previews(run, turn.log, view.follow)
         seconds = self._settings.still_working_s
         tool_notes = self._settings.tool_notes
-        progress = Progress(view, emit, run.inbound, self._clock, seconds, tool_notes=tool_notes)
+        progress = Progress(view, emit, run.inbound, self.clock, seconds, tool_notes=tool_notes)
 
         def stop_sending() -> None:
             sequencer.cancel()

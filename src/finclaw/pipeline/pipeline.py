@@ -179,8 +179,7 @@ class Pipeline:
     async def _wait_in_lane(self, run: MessageRun) -> None:
         await self._refuse_above_limit(run)
         with run.deadline.pause(), run.stoppable:
-            async with run.isolation.released():
-                await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
+            await run.isolation.wait_outside(self._lanes.turn_of(run.accepted.session, run.accepted.ticket))
 
     def _admit(self, accepted: Accepted) -> Admitted:
         """The message before any layer saw it, and its sender. Raises Halt if it would not have been admitted."""
@@ -230,8 +229,7 @@ class Pipeline:
     async def _say_for_extension(self, run: MessageRun) -> Outcome:
         """Deliver the text of an extension in its turn. It runs no other stage, but all checks of delivery."""
         if run.inbound.from_extension != CARDS:  # a decision does not wait behind the messages of who decides
-            async with run.isolation.released():
-                await self._lanes.turn_of(run.accepted.session, run.accepted.ticket)
+            await run.isolation.wait_outside(self._lanes.turn_of(run.accepted.session, run.accepted.ticket))
         if run.accepted.left:
             await self._recovery_throttle.mark_attempt(run.accepted.id)
         saying = run.inbound.saying or Outbound(text="", kind="notice")

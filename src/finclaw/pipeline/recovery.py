@@ -4,15 +4,15 @@ Every message that was in the pipeline when the process died may have caused the
 is known to have. So a message that was in the pipeline in several crashes runs alone, behind a readers-writer lock:
 many together (shared), or one alone (exclusive).
 
-A message that waits for its lane does not hold the lock (`Entry.released`). The holders therefore wait for no other
+A message that waits for its lane does not hold the lock (`Entry.wait_outside`). The holders therefore wait for no other
 message, and the lock and the lanes cannot deadlock.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 RECOVERED_AT_ONCE: Final = 2
 """So many are in their first stages at a time: so few share the blame with a message that kills the process there."""
 RECOVERED_SECONDS: Final = 1.0
@@ -42,7 +43,7 @@ class CrashIsolation:
         self._inside = 0
         self._exclusive: list[ExclusiveEntry] = []
         """Those that run or wait, in order. The first of them runs once nobody else is inside."""
-        self._suspects = asyncio.Lock()
+        self.suspects = asyncio.Lock()
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -63,20 +64,10 @@ class CrashIsolation:
         tries = accepted.attempts
         if tries >= max_attempts:
             log.warning("message %s was in the pipeline in %d crashes: now it runs alone", accepted.id, tries)
-            return self.exclusive()
+            return ExclusiveEntry(self)
         if tries > 0 and tries + 1 >= max_attempts:
-            return self.one_at_a_time()
-        return self.shared()
-
-    def shared(self) -> "Entry":
+            return OneAtATimeEntry(self)
         return Entry(self)
-
-    def one_at_a_time(self) -> "Entry":
-        """Return a shared entry that also holds the mutex of suspected messages."""
-        return OneAtATimeEntry(self, self._suspects)
-
-    def exclusive(self) -> "Entry":
-        return ExclusiveEntry(self)
 
     def give_up_exclusivity(self) -> None:
         """Turn all exclusive holds into shared ones, also of messages that still wait for theirs."""
@@ -144,9 +135,14 @@ class Entry:
             self.is_inside = False
             self._isolation.leave(self)
 
-    def released(self) -> "_Released":
-        """Leave the lock for the time of a block that waits for other messages."""
-        return _Released(self)
+    async def wait_outside(self, waiting: Awaitable[T]) -> T:
+        """Leave the lock to wait for others. After an exception it is not taken again: the message only ends."""
+        was_inside = self.is_inside
+        self.leave()
+        result = await waiting
+        if was_inside:
+            await self.enter()
+        return result
 
     async def __aenter__(self) -> "Entry":
         await self.enter()
@@ -173,26 +169,22 @@ class ExclusiveEntry(Entry):
 
 
 class OneAtATimeEntry(Entry):
-    """A shared hold with a mutex around it."""
+    """A shared hold that also holds the mutex of suspected messages."""
 
-    __slots__ = ("_mutex",)
-
-    def __init__(self, isolation: CrashIsolation, mutex: asyncio.Lock) -> None:
-        super().__init__(isolation)
-        self._mutex = mutex
+    __slots__ = ()
 
     async def enter(self) -> None:
-        await self._mutex.acquire()
+        await self._isolation.suspects.acquire()
         try:
             await super().enter()
         except asyncio.CancelledError:
-            self._mutex.release()
+            self._isolation.suspects.release()
             raise
 
     def leave(self) -> None:
         if self.is_inside:
             super().leave()
-            self._mutex.release()
+            self._isolation.suspects.release()
 
 
 class UnrestrictedEntry(Entry):
@@ -205,24 +197,6 @@ class UnrestrictedEntry(Entry):
 
 
 UNRESTRICTED: Final = UnrestrictedEntry(CrashIsolation())
-
-
-class _Released:
-    """The block of `Entry.released`. After an exception the lock is not taken again: the message only ends."""
-
-    __slots__ = ("_entry", "_was_inside")
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-        self._was_inside = False
-
-    async def __aenter__(self) -> None:
-        self._was_inside = self._entry.is_inside
-        self._entry.leave()
-
-    async def __aexit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if self._was_inside and error is None:
-            await self._entry.enter()
 
 
 class RecoveryThrottle:
