@@ -58,10 +58,7 @@ def extract_control_tokens(text: str, *, begun: bool = False) -> ExtractedTokens
 
 
 class ControlTokenStream:
-    """The same for a text that arrives in pieces of any size: it gives back what may be seen by now.
-
-    A line that may turn out to be a token, or part of one, waits until the text behind it shows that it is not.
-    """
+    """The same for a text in pieces: a line that may become a token waits until the text behind it shows more."""
 
     def __init__(self) -> None:
         self.tokens: list[ControlToken] = []  # those before the first word

@@ -374,9 +374,7 @@ class Writing:
         """The gap between two blocks. One that has tags of its own needs none."""
         broken = self.break_line(place, lines)
         has_tags = self.dialects[-1].has_blocks and (before.wrapper is not None or block.wrapper is not None)
-        if has_tags:
-            return (*broken[:-1], "")
-        return broken
+        return (*broken[:-1], "") if has_tags else broken
 
     def indent(self, place: DocumentPlace, prefix: str) -> DocumentPlace:
         """Deeper by so much where lines are all there is."""

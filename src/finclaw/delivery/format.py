@@ -53,9 +53,7 @@ _DEEPEST: Final = 8  # levels of lists that are looked into; deeper ones are cut
 
 
 def split_message(text: str, max_length: int, unit: LengthUnit = "characters") -> list[str]:
-    """Cut a text into parts no longer than `max_length`, but for a single character that is.
-
-    White space at the cuts is left out.
+    """Cut a text into parts of at most `max_length`, but for a longer character.
 
     Code that is cut is closed and opened again, and the head of a table that is cut stands above each part of it.
     """
@@ -252,10 +250,7 @@ class FormattedMessage(Struct, frozen=True, kw_only=True):
 
 
 def get_format_options(capabilities: Capabilities, longest: int | None = None) -> FormatOptions:
-    """As the channel needs it, with room for the mark of a repeat in every part.
-
-    `longest`: of a part, where the operator wants shorter ones; the further ones then say that they continue.
-    """
+    """Return the options of a channel, with room for the mark of a repeat. `longest`: the operator's own limit."""
     most = capabilities.max_length
     if longest is not None:
         most = min(most, longest)
@@ -399,9 +394,7 @@ def _clean(forms: Forms, markup: Markup) -> tuple[str, str]:
     """Strip the white space around a part. Where marks are all that it has in the markup, its words are shown."""
     plain = forms[0].strip("\n").rstrip()
     marked = forms[-1].strip("\n").rstrip()
-    shown = marked
-    if markup in ("html", "inline_html"):
-        shown = _TAG.sub("", marked)
+    shown = _TAG.sub("", marked) if markup in ("html", "inline_html") else marked
     if not shown.strip():
         marked = escape(plain, markup)
     return plain, marked

@@ -44,10 +44,7 @@ _NOTE: Final[dict[Language, str]] = {
 
 
 class SafeLinks:
-    """The links of one turn's answer.
-
-    What was read and named is looked up each time, for the turn may still be reading.
-    """
+    """The links of one turn's answer, looked up each time, for the turn may still be reading."""
 
     __slots__ = ("_conversation", "_inbound")
 

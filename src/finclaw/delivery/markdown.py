@@ -253,9 +253,7 @@ class _Opened(NamedTuple):
 
     @property
     def opening(self) -> list[Inline]:
-        if self.wrapper is None:
-            return []
-        return [self.wrapper]
+        return [self.wrapper] if self.wrapper else []
 
 
 class InlineReader:
@@ -370,9 +368,7 @@ class InlineReader:
         link = _Opened("link", cost + more, is_link=True, wrapper=wrapper, behind=behind)
         if not writing.has_room_for(cost + more) or 4 * writing.get_size((url,)) > writing.limit:
             link = _Opened("link", cost, is_link=True, behind=behind._replace(escapes=writing.words))
-        if is_shown:
-            return link._replace(behind=None)
-        return link
+        return link._replace(behind=None) if is_shown else link
 
     def _close(self, opened: _Opened) -> list[Inline]:
         closing = list[Inline]()

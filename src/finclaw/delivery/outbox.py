@@ -227,10 +227,7 @@ class OrderedSender:
         return preview.state == "planned" and any(item.edits == preview.id for item in waiting)
 
     def _is_too_old(self, unit: OutboxItem) -> bool:
-        """An answer about a market that is too old to be sent, and certainly has not been.
-
-        Old by either clock: the wall clock knows of times before a start, but it may have been set back since.
-        """
+        """Return whether an unsent answer about a market is too old by either clock: one may have been set back."""
         is_first = unit.seq == 0 or unit.edits is not None
         if unit.state != "planned" or not unit.outbound.perishable or not is_first:
             return False

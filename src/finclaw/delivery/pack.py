@@ -198,9 +198,7 @@ class Packer:
         return events
 
     def _pieces(self, words: TextRun, before: str, room: int) -> Iterator[_Piece]:
-        found = [("", words.text)]
-        if words.breakable:
-            found = _WORDS.findall(words.text)
+        found = _WORDS.findall(words.text) if words.breakable else [("", words.text)]
         for space, word in found:
             cut = _rate_cut(before, space, word)
             gap = self._nothing

@@ -236,9 +236,7 @@ class _BlockReader:
         for item, block in zip(items, blocks, strict=True):
             if item.number not in (0, following) or not lists:
                 opening = self._open_list(item.number)
-                outer = self._bullets
-                if item.number:
-                    outer = self._numbers
+                outer = self._numbers if item.number else self._bullets
                 children = [block._replace(gap=self._writing.nothing)]
                 wrapper = outer._replace(open=opening, resume=opening)
                 lists.append(Block(block.gap, children=children, wrapper=wrapper))

@@ -170,10 +170,7 @@ def _with_lines(outbound: Outbound, capabilities: Capabilities) -> Outbound:
 
 
 def _with_decisions(card: Outbound, capabilities: Capabilities) -> Outbound:
-    """Keep the buttons of a card where the channel has them, and knows who presses one.
-
-    The text of the card has the commands already. Files of the same turn are described as in any message.
-    """
+    """Keep the buttons of a card where the channel has them, and knows who presses one. Its text has the commands."""
     described = _with_lines(replace(card, actions=()), capabilities)
     if not capabilities.authenticated or not has_buttons_for(capabilities, card.actions):
         return described
@@ -190,8 +187,7 @@ def _freeze_parts(
 ) -> tuple[tuple[Outbound, ...], tuple[NewFile, ...]]:
     """Return the parts, and the files that were made of some blocks. `lines`: the actions as they are typed.
 
-    Only the first part answers the message, a reply mark on each would shout; what is beside the text stands below the
-    last.
+    Only the first part answers the message; what is beside the text stands below the last.
     """
     formatted = format_message(outbound.text, options, is_literal=outbound.kind == "notice")
     with_lines = f"{formatted.parts[-1].plain}\n\n{lines}" if formatted.parts else ""
@@ -212,9 +208,7 @@ def _freeze_parts(
 
 def _freeze_part(outbound: Outbound, part: FormattedPart, lines: str, *, is_whole: bool) -> Outbound:
     """A reply in one part keeps its Markdown; of several each has its words alone."""
-    text = part.plain
-    if is_whole:
-        text = outbound.text.strip()
+    text = outbound.text.strip() if is_whole else part.plain
     plain = part.plain
     if lines and part.is_last:
         plain = f"{plain}\n\n{lines}"

@@ -100,10 +100,7 @@ class Price(Struct, frozen=True):
 
 
 class Features(Struct, frozen=True):
-    """Features of a model: what it can do, or takes in its requests.
-
-    The defaults are the least that any server offers.
-    """
+    """Features of a model. The defaults are the least that any server offers."""
 
     tools: bool = True
     images: bool = False

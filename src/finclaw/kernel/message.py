@@ -69,9 +69,7 @@ class ToolCall(Struct, frozen=True, tag="tool_call"):
     @property
     def given_args(self) -> dict[str, Any]:
         """What the model gave: its arguments, or under an empty name the text that could not be read."""
-        if self.bad_args is None:
-            return self.args
-        return {"": self.bad_args}
+        return self.args if self.bad_args is None else {"": self.bad_args}
 
 
 class ToolFailure(Struct, frozen=True, omit_defaults=True):

@@ -99,10 +99,7 @@ def compose(ring: str, layers: Iterable[Layer[C, R]], core: Core[C, R], result: 
 
 
 def compose_ring(ring: str, layers: Iterable[Layer[C, R]], result: type[R]) -> Ring[C, R]:
-    """Fold the layers into one function around a core that each call brings along.
-
-    So the core may hold state of the call that its layers cannot reach.
-    """
+    """Fold the layers into one function around a core given with each call, whose state they cannot reach."""
     around: Ring[C, R] = _run_core
     for layer in reversed(sorted(layers, key=lambda each: each.priority)):
         around = _wrap(ring, layer, around, result)

@@ -44,9 +44,7 @@ class Acceptance:
             if "owner" not in self._stages.gate.identify_sender(inbound).roles:
                 raise NotOwner("only the owner may choose the model of a message, because models differ in price")
             self._stages.agent.check_model(inbound.wishes.model)
-        claim = None
-        if may_claim:
-            claim = self.claim_on_accept(inbound, session)
+        claim = self.claim_on_accept(inbound, session) if may_claim else None
         return await self._store.accept(inbound, session, then, claim)
 
     async def receive(self, inbound: Inbound, *, may_claim: bool) -> Accepted:
@@ -92,10 +90,7 @@ async def accept_for_extension(store: Inbox, engine: LocalEngine, inbound: Inbou
 
 
 def make_storable(inbound: Inbound) -> Inbound:
-    """Return the message with its time in UTC and without halves of broken characters, which UTF-8 cannot hold.
-
-    Raises ChannelError for an edit, deletion, reaction or action of nothing: it could not be told from another.
-    """
+    """Return the message in UTC and without lone surrogates. Raises ChannelError for an edit or the like of nothing."""
     if inbound.kind != "message" and not inbound.target:
         raise ChannelError(f"an inbound of kind {inbound.kind!r} must name the message it is about; set `target`")
     if _is_storable(inbound):  # as nearly all are

@@ -255,10 +255,7 @@ class Commands:
         return await helper.run([command.name], scope)
 
     def _check_unknown(self, message: NormalMessage, scope: CommandScope) -> None:
-        """Raises Halt for a command that is disabled, a layer's that is for others, and a misspelled one.
-
-        To a model a disabled one would be an order that it cannot carry out, and might say that it has.
-        """
+        """Raises Halt for a command that is disabled, misspelled, or a layer's for others: no model may answer it."""
         line = message.content
         shown = line.partition(" ")[0]
         name = shown.removeprefix(self._prefix).casefold()

@@ -91,10 +91,7 @@ class Deliver:
         return outcome
 
     async def close(self, run: MessageRun, outcome: Outcome, *, skip_layers: bool = False) -> Outcome:
-        """Record an end without an answer, with what the sender is told; a claimed turn is folded with it.
-
-        `skip_layers`: past the delivery ring and every check, one of which may be what killed the process.
-        """
+        """Record an end without an answer. `skip_layers`: past all layers and checks, which may have killed us."""
         if run.reply is None:
             visible = Visible((), "")
         elif skip_layers:

@@ -129,9 +129,7 @@ class Dispatch:
     async def _take_seat(self, run: MessageRun) -> PoolName:
         """Wait for a seat in the pool of the turn; only where people wait does a person's share of the seats count."""
         limits = run.accepted.inbound.limits or Limits()
-        person = ""
-        if limits.pool == "main":
-            person = self._persons.find(run.inbound).id
+        person = self._persons.find(run.inbound).id if limits.pool == "main" else ""
         waits_for = self._pools.find_wait(limits.pool, person)
         if waits_for:
             before = self._pools.waiting(limits.pool)
@@ -150,9 +148,7 @@ class Dispatch:
         if record is not None and record.state == "joined":
             await self._waiting.wait_for_turn(accepted)
             record = await self._store.find(accepted.id)
-        if record is None:
-            return None
-        return record.outcome
+        return record.outcome if record else None
 
     async def _begin_steering(self, run: MessageRun, log: TurnLog, mode: QueueMode) -> tuple[str, ...]:
         """Let messages join the turn, and those at once that share it from its start on. Return their ids."""
@@ -170,10 +166,7 @@ class Dispatch:
         return tuple([message.id for message in steering.joined_at_start])
 
     def _add_left_out(self, run: MessageRun, log: TurnLog) -> None:
-        """Add what is kept of the sender's messages that were left out, behind their own words of this turn.
-
-        A turn that was in a crash may have been told already, of those that were left out by then.
-        """
+        """Add what is kept of the sender's dropped messages, unless a resumed turn has been told of them already."""
         left_out = self._waiting.carried_over.find_left_out(run.accepted)
         if left_out is None:
             return
@@ -185,10 +178,7 @@ class Dispatch:
         run.carry.told += tuple(left_out.ids[:told])
 
     async def claim(self, run: MessageRun, *, reserve: bool = False) -> TurnLog:
-        """Claim the turn, which is then ours to end: begun with the input, or as far as its log says it had come.
-
-        `reserve`: a model call follows.
-        """
+        """Claim the turn, which is then ours to end, as far as its log had come. `reserve`: a model call follows."""
         run.carry.copy = self._waiting.carried_over
         since = new_id()
         first = Append(self._make_input(run))
@@ -263,6 +253,4 @@ def _describe_admission(admission: QueueAdmission) -> str:
 def _recorded_options(log: TurnLog) -> TurnOptions:
     """Return the options that the turn began with: what was set since holds for the turns behind it."""
     recorded = log.messages[0].metadata.get(OPTIONS)
-    if recorded is None:
-        return NO_OPTIONS
-    return convert(recorded, TurnOptions)
+    return NO_OPTIONS if recorded is None else convert(recorded, TurnOptions)

@@ -193,10 +193,7 @@ class EarlyTurn:
         self._parts.sender.watch(self.run.accepted.id, None)
 
     async def send_block(self, span: TextRange) -> bool:
-        """Append a part of the answer to the outbox. False: it waits for the end of the turn, with all behind it.
-
-        So does what anybody objects to: the gate decides about it when the answer is complete.
-        """
+        """Append a part of the answer to the outbox. False: it waits for the end, as does what a check objects to."""
         begun = bool(self.log.sent_text(span.answer))
         visible = await self._prepare("block", span.text, begun=begun)
         if visible is None:

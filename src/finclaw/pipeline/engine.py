@@ -240,10 +240,7 @@ class LocalEngine:
         return self._runs.stop(host, reason) if host != inbound_id else stopped
 
     async def suspend(self, inbound_id: str) -> Accepted | None:
-        """Take a message that waits for its turn out of the pipeline, to be submitted again with its place kept.
-
-        None: it is not here, or its turn has begun. Whoever waits for its end goes on waiting.
-        """
+        """Take a waiting message out, to be submitted again in its place. None: it is not here, or has begun."""
         task = self._tasks.get(inbound_id)
         accepted = self._open.get(inbound_id)
         run = self._runs.find(inbound_id)

@@ -49,10 +49,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 class NormalMessage(Struct, frozen=True):
-    """A message in standard form.
-
-    `inbound.text` is for the agent; `content` is one tidy line for matching, mentions taken out of its front.
-    """
+    """A message in standard form. `content` is one tidy line for matching, without the mentions in front."""
 
     inbound: Inbound
     content: str

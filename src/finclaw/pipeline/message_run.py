@@ -73,10 +73,7 @@ class MessageRun(MessageContext):
         return messages[-1]
 
     def share_outcome(self, outcome: Outcome) -> tuple[Outcome, tuple[JoinedOutcome, ...]]:
-        """The message's own end, and the ends of those that joined its turn and share its fate.
-
-        One is answered, and the others say with which one.
-        """
+        """Return the message's outcome, and those of the messages that share its turn; one of them is answered."""
         if self.log is None:
             return outcome, ()
         joined = self.log.claim.joined
@@ -114,10 +111,7 @@ class MessageRun(MessageContext):
         return limits is None or limits.pool == "main"
 
     def leave(self, joined: tuple[JoinedOutcome, ...] = ()) -> None:
-        """Give up the seat and the place in the lane, both at once: nobody is left waiting. Idempotent.
-
-        `joined`: of the messages that joined its turn, those that have ended with it.
-        """
+        """Give up the seat and the place in the lane at once. Idempotent. `joined`: ends of messages in its turn."""
         if self.has_left:
             return
         self.has_left = True
@@ -233,10 +227,7 @@ class MessageRuns:
     def stop(
         self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"] = "person", told: bool = False
     ) -> bool:
-        """Stop a message up to the commit of its answer. False: it has ended, is being stopped, or is not here.
-
-        The pipeline notifies its sender, unless somebody else has (`told`).
-        """
+        """Stop a message up to the commit of its answer; False if it cannot be. Its sender is told, unless `told`."""
         run = self._runs.get(inbound_id)
         if run is None or run.recorded is not None:
             return False

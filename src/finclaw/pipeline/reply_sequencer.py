@@ -193,10 +193,7 @@ async def sequence_reply(
 
 
 def block_length(waiting: str, sizes: BlockSettings, *, idle: bool = False) -> int:
-    """Return how much of the text makes a block now; 0: none. It ends with a paragraph if possible, outside of code.
-
-    A text that nobody has added to for a while may be shorter, but not as short as a sentence.
-    """
+    """Return the length of the next block, 0 if it is incomplete. An idle text may make a shorter one."""
     if not sizes.gather or (idle and SHORTEST_IDLE <= len(waiting) <= sizes.longest):
         return len(waiting)
     if len(waiting) < sizes.shortest:
@@ -371,10 +368,7 @@ class Preview:
 
 
 class PreviewEvents:
-    """A stream of events with a PreviewUpdated behind each piece of text that may be seen by now.
-
-    Once a check objects to what the person would have seen by then, nothing more of that answer is shown.
-    """
+    """A stream of events with previews of the answer, which end once a check objects to what would be seen."""
 
     __slots__ = ("_checks", "_emit", "_is_withheld", "_make_draft", "_make_safe", "_preview", "_shown")
 

@@ -41,10 +41,7 @@ def skip(reason: str) -> Halt:
 
 
 class Journal:
-    """The journal of one message. `with journal.stage(...)`: leaving the block notes the result of the stage.
-
-    There is one stage at a time. With `last`, the pipeline ends after that stage: so one stage can be looked at alone.
-    """
+    """The journal of one message: leaving `with journal.stage(...)` notes a result. The pipeline ends after `last`."""
 
     def __init__(self, clock: Clock, emit: Emit, ids: Ids, last: str | None = None) -> None:
         self._clock = clock
@@ -201,10 +198,7 @@ class Pause:
 
 
 class Stoppable:
-    """A block that can be stopped: a timeout whose time somebody else decides. It may be entered again.
-
-    `stop` cancels whatever is awaited, and TurnStopped comes out instead of the cancellation.
-    """
+    """A block that can be stopped, and entered again: `stop` cancels what is awaited, and TurnStopped comes out."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None

@@ -269,11 +269,7 @@ class SessionOpening:
         return version is None or self._is_idle(messages, self._clock.now())
 
     async def renew_if_idle(self, accepted: Accepted) -> bool:
-        """Reset a conversation in which nothing was said for long before a person wrote this message.
-
-        Return whether it did, so that they can be told. The time of acceptance counts: a turn that a crash left finds
-        the conversation as it had found it.
-        """
+        """Reset a conversation that was idle for long before this message was accepted; return whether it did."""
         if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
             return False
         version, messages = self.find_copy(accepted.session)

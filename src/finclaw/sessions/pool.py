@@ -141,10 +141,7 @@ class Pools:
         self._pools = {name: _Pool(_check_size(name, size)) for name, size in {**DEFAULT_SIZES, **sizes}.items()}
 
     async def enter(self, pool: PoolName, session: str, person: str = "") -> Seat:
-        """Wait for a seat. Raises SessionError if the pools are closed, also meanwhile.
-
-        First come, first seated, but for persons who have seats already. `person` empty: nobody's share counts.
-        """
+        """Wait for a seat. Raises SessionError once the pools are closed. `person` empty: nobody's share counts."""
         if self._closed:
             raise _closed_error()
         return await self._pools[pool].enter(session, person)

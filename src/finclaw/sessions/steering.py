@@ -177,10 +177,7 @@ def is_same_person_and_place(one: Inbound, other: Inbound) -> bool:
 
 
 def may_join(host: Accepted, offer: JoinOffer) -> bool:
-    """One person goes on with their own words, in the same place; and neither was there in a crash.
-
-    A message with wishes of its own, such as for another model, has a separate turn.
-    """
+    """Return whether a message may join a turn: same person and place, no crash, and no options of its own."""
     one = host.inbound
     later = offer.accepted
     other = later.inbound

@@ -327,9 +327,7 @@ class Debounce:
         return self._pause_ms(inbound) > 0
 
     async def wait(self, accepted: Accepted) -> None:
-        """Returns when the message's burst is over. Whatever does not wait ends the burst before it, but for an edit,
-        which may be of a message that pauses.
-        """
+        """Return when the burst of the message is over. What does not wait ends the burst before it, except an edit."""
         inbound = accepted.inbound
         if inbound.kind == "edit":
             return

@@ -136,8 +136,6 @@ class MemoryChannel(Channel):
         self.reaction_error: Exception | None = None
         self.typing_log: list[tuple[str, bool]] = []
 
-    # ── the port ────────────────────────────────────────────────────────────────────────────────────────────
-
     async def receive(self, accept: Accept) -> None:
         self._accept = accept
         self._broken = None
@@ -207,8 +205,6 @@ class MemoryChannel(Channel):
 
     async def close(self) -> None:
         self.closed = True
-
-    # ── what a test does with it ────────────────────────────────────────────────────────────────────────────
 
     async def deliver(self, inbound: Inbound) -> Accepted:
         """A message arrives. Waits for `receive` to be running; returns once it is accepted."""

@@ -43,8 +43,6 @@ class FakeClock:
         self._held = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    # ── the port ────────────────────────────────────────────────────────────────────────────────────────────
-
     def now(self) -> datetime:
         return self._wall + timedelta(seconds=self._elapsed)
 
@@ -55,8 +53,6 @@ class FakeClock:
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("a FakeClock sleeps only inside clock.run(...); this loop runs in real time")
         await asyncio.sleep(seconds)
-
-    # ── what a test does with it ────────────────────────────────────────────────────────────────────────────
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run to the end in virtual time. Not inside a running loop: the test itself is an ordinary function."""

@@ -36,9 +36,6 @@ from finclaw.kernel.port import Clock
 SOME_USAGE = Usage(input=100, output=20)
 
 
-# ── pieces ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Say:
     text: str
@@ -64,6 +61,9 @@ class Hold:
     event: Event
 
 
+delay = Delay
+hold = Hold
+"""Say nothing more until the test sets the event."""
 Piece = Say | Call | Delay | Hold
 Fault = ProviderError | Literal["cut"]
 
@@ -101,15 +101,6 @@ def call(
     return Call(name, written, deltas, id)
 
 
-def delay(seconds: float) -> Delay:
-    return Delay(seconds)
-
-
-def hold(event: Event) -> Hold:
-    """Say nothing more until the test sets the event."""
-    return Hold(event)
-
-
 def reply(
     *pieces: Piece | str,
     usage: Usage | None = SOME_USAGE,
@@ -132,14 +123,8 @@ Line = Reply | Piece | str
 Script = Callable[[ModelRequest], Line]
 
 
-# ── the provider ────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class ScriptedProvider:
-    """A Provider that follows a script.
-
-    `requests` holds what was asked; `abandoned` counts streams left before their end.
-    """
+    """A Provider that follows a script. `requests` holds what was asked; `abandoned` counts unfinished streams."""
 
     def __init__(self, *script: Line | Script, name: str = "scripted", clock: Clock | None = None) -> None:
         self._next = _reader(script)
