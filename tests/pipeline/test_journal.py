@@ -41,7 +41,7 @@ def test_a_stage_that_passed() -> None:
     ("error", "entry"),
     [
         (skip("not for us"), StageEntry("gate", "skip", 0, "not for us")),
-        (Halt("abort", "no", outcome="failed"), StageEntry("gate", "abort", 0, "no")),
+        (Halt("no", outcome="failed"), StageEntry("gate", "abort", 0, "no")),
         (KeyError("k"), StageEntry("gate", "abort", 0, "KeyError: 'k'")),
         (asyncio.CancelledError(), StageEntry("gate", "abort", 0, "cancelled")),
     ],

@@ -184,7 +184,7 @@ async def test_whatever_a_stranger_raises_is_an_abort(house: House) -> None:
         KeyError("k"),
         asyncio.CancelledError(),
         ExceptionGroup("many", [OSError("x")]),
-        Halt("abort", "on purpose", outcome="failed"),
+        Halt("on purpose", outcome="failed"),
     ]
 
     async def broken(ctx: Any) -> Any:

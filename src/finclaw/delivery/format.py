@@ -1,10 +1,7 @@
 """Formatting: a reply in a channel's own markup and as plain text, in parts that the channel takes.
 
-It reads lines, not Markdown as a whole: enough to keep code, tables, list items and links in one piece where they fit,
-and to close and reopen code where they do not.
-
-Control tokens are gone before it begins, and numbers that code writes are written. The text is parsed once, with the
-disclaimer that stands at its end, and packed into parts in both forms at once.
+A text without marks, or for a reader who renders it, is read line by line: enough to keep code, tables, list items and
+links in one piece. Others are parsed once as Markdown, and packed into parts in both forms at once.
 """
 
 import gc

@@ -194,7 +194,6 @@ class NewFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     mime: str = "application/octet-stream"
     alt: str = ""
-    """As above."""
 
 
 ButtonStyle = Literal["normal", "primary", "danger"]

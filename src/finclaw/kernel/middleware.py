@@ -91,11 +91,7 @@ Ring = Callable[[C, Core[C, R]], Coroutine[Any, Any, R]]
 def compose(ring: str, layers: Iterable[Layer[C, R]], core: Core[C, R], result: type[R]) -> Core[C, R]:
     """Fold the layers around the core, outermost first, into one function."""
     around = compose_ring(ring, layers, result)
-
-    def enter(ctx: C) -> Coroutine[Any, Any, R]:
-        return around(ctx, core)
-
-    return enter
+    return lambda ctx: around(ctx, core)
 
 
 def compose_ring(ring: str, layers: Iterable[Layer[C, R]], result: type[R]) -> Ring[C, R]:

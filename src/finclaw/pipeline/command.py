@@ -291,4 +291,4 @@ def _halt(message: NormalMessage, reply: CommandReply, outcome: OutcomeKind, rea
         thread=inbound.thread,
         ephemeral=reply.ephemeral,
     )
-    return Halt("abort" if outcome == "failed" else "skip", reason, outcome=outcome, reply=outbound)
+    return Halt(reason, outcome=outcome, reply=outbound)

@@ -1,9 +1,7 @@
 """Stage 5, context: what a turn knows of its message, with the files that came with it.
 
-What can go stale is filled in when the turn begins, and so are the fields of extensions.
-
-A message is on disk before its files are fetched. A fetch that a crash cuts is done again; the same content is the
-same blob.
+What can go stale is filled in when the turn begins, and so are the fields of extensions. A fetch that a crash cuts is
+done again; the same content is the same blob.
 """
 
 import asyncio

@@ -84,11 +84,12 @@ class Dispatch:
             log.told_action = renewal_line(run.inbound.reply_language)
         admission = replace(admission, joined=joined, running=self._pools.running(pool))
         run.journal.note(_describe_admission(admission))
+        recorded = log.messages[0].metadata.get(OPTIONS)  # what was set since holds for the turns behind it
         context = replace(
             context,
             transcript=log.conversation.base_messages,
             session_started_at=log.claim.session_started_at,
-            wishes=_recorded_options(log),
+            wishes=NO_OPTIONS if recorded is None else convert(recorded, TurnOptions),
             admission=admission,
         )
         return await self._providers.fill(context), log
@@ -117,7 +118,7 @@ class Dispatch:
             if left_out.kept_line is not None:
                 run.carry.kept_line = pack_line(left_out.kept_line, sources_of(left_out.words))
             reply = None if left_out.is_told else notice("left_out", run.inbound)
-            raise Halt("skip", left_out.drop_reason, outcome="dropped", reply=reply)
+            raise Halt(left_out.drop_reason, outcome="dropped", reply=reply)
         joined = end.joined or await self._find_joined_outcome(accepted)
         if joined is not None:
             run.recorded = joined
@@ -154,7 +155,7 @@ class Dispatch:
         """Let messages join the turn, and those at once that share it from its start on. Return their ids."""
         newer = self._waiting.find_interrupter(run.accepted)
         if newer is not None:
-            raise Halt("skip", PASSED_OVER + newer.id, outcome="stopped")
+            raise Halt(PASSED_OVER + newer.id, outcome="stopped")
         self._add_left_out(run, log)
         if log.claim.resumed:
             return ()
@@ -248,9 +249,3 @@ def _describe_admission(admission: QueueAdmission) -> str:
     if admission.running > 1:
         parts.append(f"{admission.running} turns running")
     return ", ".join(parts)
-
-
-def _recorded_options(log: TurnLog) -> TurnOptions:
-    """Return the options that the turn began with: what was set since holds for the turns behind it."""
-    recorded = log.messages[0].metadata.get(OPTIONS)
-    return NO_OPTIONS if recorded is None else convert(recorded, TurnOptions)

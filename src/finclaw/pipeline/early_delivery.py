@@ -129,7 +129,7 @@ class EarlyDelivery:
             raise
         finally:
             run.stoppable.stop_sending = None
-            turn.close()
+            self.sender.watch(run.accepted.id, None)
 
 
 class EarlyTurn:
@@ -188,9 +188,6 @@ class EarlyTurn:
         """The turn ends: what has not arrived arrives before its end."""
         self._is_over = True
         self._moved.set()
-
-    def close(self) -> None:
-        self._parts.sender.watch(self.run.accepted.id, None)
 
     async def send_block(self, span: TextRange) -> bool:
         """Append a part of the answer to the outbox. False: it waits for the end, as does what a check objects to."""

@@ -172,7 +172,6 @@ class LocalEngine:
         self._watchdog = DeadlockWatchdog(self, isolation, clock)
 
     def start(self, handle: HandleMessage) -> None:
-        """Begin to run messages: `handle` brings one to its outcome."""
         self._handle = handle
 
     def expect(self, accepted: Accepted) -> None:

@@ -160,7 +160,7 @@ class MarketHours:
         text = self._format_line(opening, inbound, self._persons.find(inbound))
         reply = make_notice(text, inbound)
         reason = f"outside of market hours, by pipeline.respect_market_hours: {opening.market} {opening.reason}"
-        raise Halt("skip", reason, outcome="skipped", reply=reply)
+        raise Halt(reason, outcome="skipped", reply=reply)
 
     def find_next_opening(self, inbound: Inbound) -> Opening | None:
         """Of the person's markets, the one that opens first; None: one is open, or it is nobody's message."""

@@ -161,7 +161,6 @@ class MessageRun(MessageContext):
         reply: str | None = None,
         result: TurnResult | None = None,
     ) -> Outcome:
-        """Make the outcome, with the journal as far as it goes."""
         done = result or TurnResult(status="failed", text="")
         return Outcome(
             kind=kind,

@@ -163,7 +163,7 @@ class Pipeline:
         most = self._settings.max_text
         if length > most:
             reason = f"{length:,} characters are more than the {most:,} of pipeline.max_text"
-            raise Halt("skip", reason, outcome="refused", reply=notice("too_long", inbound))
+            raise Halt(reason, outcome="refused", reply=notice("too_long", inbound))
 
     async def _refuse_above_limit(self, run: MessageRun) -> None:
         """Raises Halt for a message in a full session. Its people are told once; each message bears a sign."""
@@ -174,7 +174,7 @@ class Pipeline:
         reply = None
         if self._limit.must_tell(run.accepted.session):
             reply = notice("full", run.inbound)
-        raise Halt("skip", reason, outcome="refused", reply=reply)
+        raise Halt(reason, outcome="refused", reply=reply)
 
     async def _wait_in_lane(self, run: MessageRun) -> None:
         await self._refuse_above_limit(run)

@@ -3,9 +3,8 @@
 A sequencer is reserved until it is marked complete, so that nobody takes the pause between two sends for the end.
 A block is a part of an answer that is sent while the model still writes the rest.
 
-A preview of an answer has whole sentences, list items, lines or fences, never less. What the gate would take away must
-not flash up first, so a line that may turn out to be a control token waits until the text behind it shows that it is
-not.
+A preview of an answer has whole sentences, list items, lines or fences: what the gate would take away must not flash up
+first.
 """
 
 import asyncio

@@ -5,7 +5,6 @@ The journal notes each stage's result, where the message stopped, why, and how l
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
 
 from finclaw.errors import TurnStopped
 from finclaw.kernel.envelope import Outbound
@@ -19,25 +18,18 @@ STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute
 
 
 class Halt(Exception):
-    """An end of the pipeline that a stage wants. `skip` is a quiet success, `abort` a failure; both have a reason."""
+    """An end of the pipeline that a stage wants: a failure where the outcome is `failed`, else a quiet success."""
 
-    def __init__(
-        self,
-        kind: Literal["skip", "abort"],
-        reason: str,
-        *,
-        outcome: OutcomeKind,
-        reply: Outbound | None = None,
-    ) -> None:
+    def __init__(self, reason: str, *, outcome: OutcomeKind, reply: Outbound | None = None) -> None:
         super().__init__(reason)
-        self.kind: Literal["skip", "abort"] = kind
+        self.kind: StageResult = "abort" if outcome == "failed" else "skip"
         self.reason = reason
         self.outcome: OutcomeKind = outcome
         self.reply = reply
 
 
 def skip(reason: str) -> Halt:
-    return Halt("skip", reason, outcome="skipped")
+    return Halt(reason, outcome="skipped")
 
 
 class Journal:

@@ -164,7 +164,7 @@ class Revisions:
         if target is None:
             raise skip(f"{what}: it is not known here")
         if sender_of(target.inbound) != sender_of(inbound):
-            raise Halt("skip", f"{what}: somebody else wrote it", outcome="refused")
+            raise Halt(f"{what}: somebody else wrote it", outcome="refused")
         if inbound.kind == "delete":
             await self._delete(target, run, what)
         elif target.inbound.text == inbound.text:

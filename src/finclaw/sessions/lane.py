@@ -152,7 +152,6 @@ class Lane:
         return bool(self._places) and self._first < ticket
 
     async def turn_of(self, ticket: int) -> None:
-        """Wait until every ticket before it has left."""
         while self._must_wait(ticket):
             self.expect(ticket)
             await self._places[ticket].wait()
@@ -226,7 +225,6 @@ class Lanes:
         return self._lanes.get(session) or Lane()
 
     def count(self, session: str) -> int:
-        """How many messages of a session are not answered yet."""
         return len(self._lanes.get(session, ()))
 
     async def turn_of(self, session: str, ticket: int) -> None:
