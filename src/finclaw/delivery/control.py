@@ -72,9 +72,7 @@ class ControlTokenStream:
     def held(self) -> int:
         """Characters that wait, because they are a token if nothing follows."""
         waiting = "".join((*self._aside[1:], self._line))
-        if not waiting.strip():
-            return 0
-        return len(waiting)
+        return len(waiting) if waiting.strip() else 0
 
     def feed(self, piece: str) -> str:
         lines = (self._line + piece).split("\n")
@@ -86,9 +84,7 @@ class ControlTokenStream:
             self._within_line = True
         else:
             self._line = rest
-        if is_silent(self.tokens):
-            return ""
-        return "".join(shown)
+        return "" if is_silent(self.tokens) else "".join(shown)
 
     def _feed_line(self, line: str) -> str:
         """A line with its end, or a part of one that is no token."""

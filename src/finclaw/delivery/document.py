@@ -67,9 +67,6 @@ def escape(text: str, markup: Markup) -> str:
     return dialect.escape(text).replace("\n", dialect.newline)
 
 
-# ── HTML ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _escape_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
@@ -91,9 +88,6 @@ def _html_fence(_code: str, language: str) -> Marks:
 
 def _html_link(url: str) -> Marks:
     return f'<a href="{_escape_html(url)}">', "</a>"
-
-
-# ── Markdown ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _escape_markdown(text: str) -> str:
@@ -130,9 +124,6 @@ def _markdown_link(url: str) -> Marks:
 
 _IN_ADDRESS: Final = ":/?#[]@!$&'*+,;=%~|{}^" + "".join(map(chr, range(0xA0, 0x250)))
 """What stays in an address as it is: everything but white space, parentheses and angle brackets."""
-
-
-# ── Slack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _escape_mrkdwn(text: str) -> str:

@@ -248,9 +248,7 @@ class FormattedMessage(Struct, frozen=True, kw_only=True):
 
 def get_format_options(capabilities: Capabilities, longest: int | None = None) -> FormatOptions:
     """Return the options of a channel, with room for the mark of a repeat. `longest`: the operator's own limit."""
-    most = capabilities.max_length
-    if longest is not None:
-        most = min(most, longest)
+    most = min(capabilities.max_length, longest or capabilities.max_length)
     return FormatOptions(
         max_length=max(1, most - len(RESENT_MARK)),
         says_continued=longest is not None,

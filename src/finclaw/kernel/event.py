@@ -102,9 +102,6 @@ class ExecutionCompleted(Event, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
-# ── its stream ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class StateChanged(Event, frozen=True, kw_only=True):
     name: ClassVar[str] = "stream:state_change"
     before: str
@@ -303,8 +300,6 @@ class CircuitChanged(Event, frozen=True, kw_only=True):
     before: Circuit
     after: Circuit
 
-
-# ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────
 
 ApprovalChange = Literal[
     "asked", "notified", "reminded", "approved", "denied", "expired", "run", "failed", "drifted", "revoked", "lapsed"
