@@ -140,10 +140,7 @@ class OrderedSender:
             await asyncio.wait(list(self._tasks.values()))
 
     async def stop(self, grace: float) -> None:
-        """Send for `grace` seconds, then let only what is on its way arrive: the rest stays planned for the next start.
-
-        So nothing is left in doubt but a send that hangs. What waits for a retry or a channel is not waited for.
-        """
+        """Send for `grace` seconds, then let what is on its way arrive: the rest stays planned for the next start."""
         self._stopping = True
         for place in self._resting:
             self._tasks[place].cancel()

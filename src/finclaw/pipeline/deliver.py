@@ -145,7 +145,7 @@ class Deliver:
         *,
         begun: bool = False,
     ) -> Visible:
-        if result is not None and is_silent(result.tokens):
+        if result is not None and result.tokens and is_silent(result.tokens):
             return Visible((), outbound.text)
         ctx = DeliveryContext(
             ids=run.ids, emit=run.emit, inbound=run.inbound, outbound=outbound, turn=result, kind=kind

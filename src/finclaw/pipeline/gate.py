@@ -186,10 +186,11 @@ class MarketHours:
         try:
             opens = opening.session.opens.astimezone(ZoneInfo(zone))
         except (ZoneInfoNotFoundError, ValueError):  # one that this machine does not know
-            zone, opens = "UTC", opening.session.opens
-        named = _ZONES[language].get(zone, zone)
+            zone = "UTC"
+            opens = opening.session.opens
         day = _format_day(opens, language)
-        return _WORDS[language].format(market=opening.market, day=day, time=f"{opens:%H:%M}", zone=named)
+        zone = _ZONES[language].get(zone, zone)
+        return _WORDS[language].format(market=opening.market, day=day, time=f"{opens:%H:%M}", zone=zone)
 
 
 def _format_day(moment: datetime, language: Language) -> str:

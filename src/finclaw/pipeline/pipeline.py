@@ -66,6 +66,7 @@ class Pipeline:
     ) -> None:
         self._settings = settings
         self._stages = stages
+        self._agent = stages.agent.name
         self._store = store
         self._lanes = traffic.lanes
         self._runs = traffic.runs
@@ -292,7 +293,7 @@ class Pipeline:
         else:
             patience = Deadline(seconds + LAYERS_GRACE)
             deadline = Deadline(seconds, within=patience)
-        ids = Ids(agent=self._stages.agent.name, session=accepted.session, inbound_id=accepted.id, turn_id="")
+        ids = Ids(agent=self._agent, session=accepted.session, inbound_id=accepted.id, turn_id="")
         return MessageRun(
             ids=ids,
             emit=self._emit,
