@@ -50,7 +50,7 @@ _DEEPEST: Final = 8  # levels of lists that are looked into; deeper ones are cut
 
 
 def split_message(text: str, max_length: int, unit: LengthUnit = "characters") -> list[str]:
-    """Cut a text into parts of at most `max_length`, but for a longer character.
+    """Cut a text into parts of at most `max_length`, except for a single character that is longer.
 
     Code that is cut is closed and opened again, and the head of a table that is cut stands above each part of it.
     """

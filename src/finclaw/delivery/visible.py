@@ -190,9 +190,9 @@ def _freeze_parts(
     Only the first part answers the message; what is beside the text stands below the last.
     """
     formatted = format_message(outbound.text, options, is_literal=outbound.kind == "notice")
-    with_lines = f"{formatted.parts[-1].plain}\n\n{lines}" if formatted.parts else ""
-    if lines and text_length(with_lines, options.length_unit) > options.max_length:
-        narrow = replace(options, max_length=options.max_length - text_length(f"\n\n{lines}", options.length_unit))
+    unit = options.length_unit
+    if lines and formatted.parts and text_length(f"{formatted.parts[-1].plain}\n\n{lines}", unit) > options.max_length:
+        narrow = replace(options, max_length=options.max_length - text_length(f"\n\n{lines}", unit))
         if 2 * narrow.max_length >= options.max_length:
             formatted = format_message(outbound.text, narrow, is_literal=outbound.kind == "notice")
         else:

@@ -80,7 +80,10 @@ class Channel(Protocol):
     """While False nothing is sent and no retry is used up."""
 
     async def receive(self, accept: Accept) -> None:
-        """Feed inbound messages of every kind until cancelled. May raise ChannelError; it is then started again."""
+        """Feed inbound messages until cancelled. May raise ChannelError; it is then started again, later each time.
+
+        Edits, deletions, reactions and pressed buttons come the same way, by their `kind`.
+        """
 
     async def send(self, unit: OutboxItem) -> Receipt:
         """Hand one unit to the platform.

@@ -63,12 +63,13 @@ class Journal:
         self._noted = ""
         if error is not None:
             result = "abort"
-            reason = describe_error(error)
             if isinstance(error, Halt):
                 result = error.kind
                 reason = error.reason
             elif isinstance(error, asyncio.CancelledError):
                 reason = "cancelled"
+            else:
+                reason = describe_error(error)
         elif self._skipped:
             result = "skip"
             reason = self._skipped

@@ -297,10 +297,6 @@ class Burst:
         self.missing.add(accepted.id)
         self.due = max(self.due, min(due, self.latest))
 
-    def close(self) -> None:
-        if not self.closed.done():
-            self.closed.set_result(None)
-
     def arrive(self, inbound_id: str) -> None:
         self.missing.discard(inbound_id)
         if not self.missing and self.closed.done() and not self.complete.done():
@@ -353,8 +349,8 @@ class Debounce:
 
     def _end(self, key: BurstKey) -> None:
         burst = self._open.pop(key, None)
-        if burst is not None:
-            burst.close()
+        if burst is not None and not burst.closed.done():
+            burst.closed.set_result(None)
 
     def arrive(self, accepted: Accepted) -> None:
         """The message has come to its lane, or has ended."""
