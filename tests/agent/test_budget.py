@@ -17,12 +17,11 @@ from finclaw.agent.budget.budget import (
     Budget,
     BudgetRefusal,
     LimitName,
-    Payment,
     Reservation,
     Spent,
     TurnBudget,
 )
-from finclaw.agent.budget.call_ledger import CallSettlement, Payer, Settled, UsageMeter, most_of
+from finclaw.agent.budget.call_ledger import CallSettlement, Payer, Settle, Settled, UsageMeter, most_of
 from finclaw.agent.budget.settings import BudgetSettings
 from finclaw.errors import BudgetExceeded, ConfigError
 from finclaw.kernel.chunk import Model, ModelRequest, Price, ToolSpec, Usage
@@ -217,12 +216,12 @@ class Shop:
         ids = Ids(agent="main", session="s", inbound_id="i", turn_id=turn)
         return self.service.open_turn(ids, self.events.append, user, Decimal(0), ())
 
-    async def pay(self, request: ModelRequest, budget: TurnBudget | None = None) -> Payment:
+    async def pay(self, request: ModelRequest, budget: TurnBudget | None = None) -> Settle:
         """As a turn does before each call."""
         size = self.meter.size(request, whole=True)
         most = most_of(request.model, size.tokens, request.max_tokens, Payer(), EPOCH)
 
-        def measure(reported: Usage, *, begun: bool, said: str, whole: bool) -> Settled:
+        def measure(reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Settled:
             usage = self.meter.settle(request, size, reported, begun=begun, said=said, whole=whole)
             return Settled(usage, request.model.cost(usage))
 
@@ -237,7 +236,7 @@ async def test_a_call_holds_the_most_it_may_cost() -> None:
     payment = await shop.pay(question("word " * 10_000, most=4_000))
     output = SONNET.output * 4_000 / 1_000_000
     assert output + Decimal("3.75") * 10_000 / 1_000_000 <= shop.held() <= output + Decimal("3.75") * 20_000 / 1_000_000
-    payment.settle(Usage(input=10_000, output=5), begun=True, said="")
+    payment(Usage(input=10_000, output=5), begun=True, said="")
     assert shop.held() == 0
     assert shop.house.accounts("main", "ada")[0].spent == Decimal("0.030075")
 
@@ -269,7 +268,7 @@ async def test_what_an_ended_call_cost(reported: Usage, begun: bool, spent: bool
     """Who stops an answer halfway has used up what came of it."""
     shop = Shop(budget(month_usd="100"))
     payment = await shop.pay(question("word " * 1_000))
-    usage = payment.settle(reported, begun=begun, said="half an answer").usage
+    usage = payment(reported, begun=begun, said="half an answer").usage
     assert (usage != Usage()) == spent
     assert shop.house.accounts("main", "ada")[0].spent == SONNET.cost(usage)
     if begun and reported == Usage():
@@ -300,7 +299,7 @@ async def test_a_model_without_a_price_is_refused_under_a_budget() -> None:
 async def test_a_turn_has_a_limit_of_its_own() -> None:
     shop = Shop(budget(turn_usd="0.05"))
     first, second = shop.open_turn(), shop.open_turn(turn="t-2")
-    (await shop.pay(question(), first)).settle(Usage(input=12_000), begun=True, said="")
+    (await shop.pay(question(), first))(Usage(input=12_000), begun=True, said="")
     with pytest.raises(BudgetExceeded) as caught:
         await shop.pay(question(), first)
     assert caught.value.limit == "turn_usd"
@@ -311,7 +310,7 @@ async def test_the_operator_is_warned_once_and_told_of_every_refusal() -> None:
     shop = Shop(budget(agent_day_usd="0.1"))
     own = shop.open_turn()
     for tokens in (20_000, 8_000, 500):
-        (await shop.pay(question(most=100), own)).settle(Usage(input=tokens), begun=True, said="")
+        (await shop.pay(question(most=100), own))(Usage(input=tokens), begun=True, said="")
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
             await shop.pay(question(), own)
@@ -331,7 +330,7 @@ def test_a_call_waits_for_others_that_hold_what_it_needs() -> None:
     async def one(number: int) -> float:
         payment = await shop.pay(question(most=3_000), shop.open_turn(turn=f"t-{number}"))
         await clock.sleep(10)
-        payment.settle(Usage(input=10, output=10), begun=True, said="")
+        payment(Usage(input=10, output=10), begun=True, said="")
         return clock.monotonic()
 
     async def all_of_them() -> list[float]:
@@ -355,7 +354,7 @@ def test_whoever_is_stopped_while_waiting_holds_nothing() -> None:
         waiting.cancel()
         await asyncio.wait([waiting])
         assert shop.held() == held
-        first.settle(Usage(), begun=False, said="")
+        first(Usage(), begun=False, said="")
         assert shop.held() == 0
 
     clock.run(walk())
@@ -384,7 +383,7 @@ def test_fifty_turns_at_once_never_overshoot(seed: int, limit: Decimal) -> None:
                 used = dice.randint(0, shop.meter.estimator(PRICED).correction.to_model(shop.meter.count(request)))
                 usage = Usage(input=used, output=dice.randint(0, request.max_tokens))
             finally:
-                cost = payment.settle(usage, begun=usage != Usage(), said="").cost
+                cost = payment(usage, begun=usage != Usage(), said="").cost
                 paid.setdefault(user, []).append(cost)
                 own.append(cost)
         assert sum(own, Decimal(0)) <= limit / 4

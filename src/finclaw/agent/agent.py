@@ -52,19 +52,15 @@ class Abilities(Struct, frozen=True, kw_only=True):
     tools: ToolRegistry
     system: str
     policy: Policy = field(default_factory=Policy)
-    """What may run, for whom."""
     consent: Consent | None = None
     """A program's own way to ask a person at once, instead of `approvals`."""
     approvals: Approvals | None = None
-    """Where a person's word is asked for and kept; None: nobody can be asked, and what needs it does not run."""
-    overflow: OverflowResults | None = None
-    """Where the rest of long results is kept."""
+    """None: nobody can be asked, and what needs approval does not run."""
+    overflow: OverflowResults | None = None  # where the rest of long results is kept
     guards: GuardChoice = field(default_factory=GuardChoice)
-    """What is done to a tool's results before the model reads them."""
     show: Sequence[str] = ()
     """Tools that need not be searched for though their group is shown on demand, by name or pattern."""
-    credential: str = "default"
-    """The name of the provider's key."""
+    credential: str = "default"  # the name of the provider's key
     within: float | None = None
     """Seconds for one whole answer of the model; None: as long as the turn has."""
     fallbacks: Sequence[ModelRoute] = ()
@@ -72,7 +68,6 @@ class Abilities(Struct, frozen=True, kw_only=True):
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
     """The ways to a model that somebody names, by its own keys alone. Raises ModelUnknown. None: nobody may choose."""
     budget: Budget | None = None
-    """None: there is no budget."""
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     put_blob: PutBlob | None = None
     """Where the files are kept that tools give for an answer; None: none go out."""
@@ -81,7 +76,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
 
 
 class Agent:
-    """An agent. It answers one input at a time, from its log: a new turn and a resumed one are the same thing."""
+    """An agent answers one input at a time, from its log: a new turn and a resumed one are the same thing."""
 
     def __init__(self, settings: AgentSettings, abilities: Abilities, layers: AgentLayers, clock: Clock) -> None:
         self._settings = settings
@@ -90,20 +85,16 @@ class Agent:
         chosen = ModelRoute(abilities.provider, abilities.model, abilities.credential, abilities.within)
         self._model_call = ModelCall((chosen, *abilities.fallbacks), clock, abilities.compaction)
         self._permission = Permission(abilities.policy, abilities.tools, abilities.consent, abilities.approvals)
-        self._loop = self._build_loop(layers)
-
-    def _build_loop(self, layers: AgentLayers) -> TurnLoop:
-        have = self._abilities
-        clock = self._clock
+        tools = abilities.tools
         answers = StructuredAnswers(self._model_call.make_side_call, clock)
-        core = ToolCallCore(have.tools, ArgumentCheck(), self._permission, answers, have.recorded, have.put_blob)
+        core = ToolCallCore(tools, ArgumentCheck(), self._permission, answers, abilities.recorded, abilities.put_blob)
         call_ring = compose_ring("tool_call", layers.tool_call, ToolResult)
-        run_call = ToolCallRunner(call_ring, core, clock, have.tools, have.overflow, have.guards)
-        return TurnLoop(
+        run_call = ToolCallRunner(call_ring, core, clock, tools, abilities.overflow, abilities.guards)
+        self._loop = TurnLoop(
             compose_ring("turn", layers.turn, TurnResult),
             compose_ring("step", layers.step, StepResult),
-            Step(self._model_call, run_call, have.tools, clock, self._settings.parallel_tools),
-            ApprovedActions(have.approvals, run_call, clock),
+            Step(self._model_call, run_call, tools, clock, settings.parallel_tools),
+            ApprovedActions(abilities.approvals, run_call, clock),
             self._model_call,
             clock,
         )
@@ -113,14 +104,11 @@ class Agent:
         return self._settings.name
 
     async def run(self, log: TurnLog, context: Context, ids: Ids, emit: Emit) -> TurnResult:
-        """Run the turn of one input to its answer.
-
-        Raises ModelUnknown before anything has begun when somebody wishes for a model that cannot be asked.
-        """
+        """Raises ModelUnknown, before anything has begun, when a model was wished for that cannot be asked."""
         return await self._loop.run(self._begin(log, context, ids, emit))
 
     def check_model(self, reference: str) -> None:
-        """Raises ModelUnknown for a model that nobody could be answered by."""
+        """Raises ModelUnknown."""
         self._pick_routes(reference)
 
     def measure(self, messages: Sequence[Message], reference: str | None) -> int:
@@ -162,7 +150,7 @@ class Agent:
             temperature=temperature,
             thinking=wishes.thinking or settings.thinking,
             verbosity=wishes.verbosity or settings.verbosity,
-            on_demand=self._on_demand,
+            on_demand=lambda: on_demand(self._abilities.tools.list(), self._abilities.show),
             emit_message_event=log.push_from_layer,
         )
         return TurnState(
@@ -189,9 +177,6 @@ class Agent:
             raise ModelUnknown(f"{reference!r} was asked for, and this agent has one model only", model=reference)
         return routes
 
-    def _on_demand(self) -> frozenset[str]:
-        return on_demand(self._abilities.tools.list(), self._abilities.show)
-
     def _open_budget(self, log: TurnLog, ids: Ids, emit: Emit) -> TurnBudget | None:
         budget = self._abilities.budget
         if budget is None:
@@ -217,6 +202,6 @@ class Agent:
             return most_of(model, tokens, longest, payer, now)
 
         budget = abilities.budget
-        if budget is None or budget.has_room(payer.agent, payer.user, reserve(0).cost):
-            return reserve
-        return None
+        if budget is not None and not budget.has_room(payer.agent, payer.user, reserve(0).cost):
+            return None
+        return reserve

@@ -195,8 +195,7 @@ def _user_of(inbound: Inbound) -> str:
     return f"{inbound.channel}:{inbound.sender.id}"
 
 
-SPEAKS_FOR_US: Final = "communication"
-"""The group of tools that write to others."""
+SPEAKS_FOR_US: Final = "communication"  # the group of tools that write to others
 _GOES_OUT: Final = "web"
 
 

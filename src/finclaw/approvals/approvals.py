@@ -93,8 +93,7 @@ class Approvals:
         self._runs: OrderedDict[str, str] = OrderedDict()
         self._givers: OrderedDict[str, tuple[Inbound, str]] = OrderedDict()
         """Who approved what in another chat than it was asked for in, and the session of that chat."""
-        self.asked = asyncio.Event()
-        """Set whenever another approval has been asked for."""
+        self.asked = asyncio.Event()  # set whenever another approval has been asked for
 
     # ── the agent's side ────────────────────────────────────────────────────────────────────────────────────
 

@@ -188,8 +188,7 @@ _BY_STATUS: Final[dict[ToolStatus, Ending]] = {
     "invalid": "not done",
     "skipped": "not done",
 }
-LONGEST: Final = 160
-"""Characters of an action in a list."""
+LONGEST: Final = 160  # characters of an action in a list
 _LONGEST_ENDING: Final = 600
 
 

@@ -54,8 +54,7 @@ class NoChats:
         return None
 
 
-KnownAs = tuple[str, ...]
-"""A person, by all their identities."""
+KnownAs = tuple[str, ...]  # a person, by all their identities
 
 
 class Crowded(ToolDenied):

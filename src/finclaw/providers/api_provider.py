@@ -31,8 +31,7 @@ _NON_STREAMING_TYPE: Final = "message"
 
 
 class AnswerReader(Protocol):
-    ended: bool
-    """The answer is whole, and `Done` has been given."""
+    ended: bool  # the answer is whole, and `Done` has been given
 
     @property
     def finished(self) -> bool:

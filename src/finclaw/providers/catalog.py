@@ -47,10 +47,8 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     source: str
     price: Price | None = None
     vocabulary: Vocabulary = "o200k"
-    also: tuple[str, ...] = ()
-    """Other names of the same model, sent as they are written."""
-    aliases: tuple[str, ...] = ()
-    """Short names for people."""
+    also: tuple[str, ...] = ()  # other names of the same model, sent as they are written
+    aliases: tuple[str, ...] = ()  # short names for people
     note: str = ""
 
     @property
@@ -60,8 +58,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 class CatalogEntry(NamedTuple):
     model: Model
-    origin: str
-    """For a person: where its figures come from."""
+    origin: str  # for a person: where its figures come from
     aliases: tuple[str, ...] = ()
     note: str = ""
 

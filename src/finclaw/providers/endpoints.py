@@ -24,8 +24,7 @@ class ProviderEndpoint(NamedTuple):
     provider: str
     kind: Kind
     base_url: str = ""
-    credential: str = THE_KEY
-    """The key's name."""
+    credential: str = THE_KEY  # the key's name
     key: Secret | None = None
     first_byte: float = FIRST_BYTE_S
     idle: float = IDLE_S

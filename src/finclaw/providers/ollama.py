@@ -15,8 +15,7 @@ from finclaw.errors import ConfigError
 
 PROVIDER: Final = "ollama"
 _TIMEOUT: Final = 5.0
-LOADING: Final = 120.0
-"""Seconds in which a server loads a model."""
+LOADING: Final = 120.0  # seconds in which a server loads a model
 
 
 class _Reply(NamedTuple):

@@ -35,11 +35,9 @@ _OFF_LOOP_ABOVE: Final = 400
 """Rules times values above which a check runs in a thread: listing the errors of fewer takes a few milliseconds."""
 _LARGEST_PATTERN: Final = 2_000_000
 """Bytes of one compiled pattern; compiling that takes 8 ms."""
-_LARGEST_PATTERNS: Final = 8_000_000
-"""Bytes of all compiled patterns of one schema."""
+_LARGEST_PATTERNS: Final = 8_000_000  # bytes of all compiled patterns of one schema
 _NOT_LINEAR: Final = re.compile(r"\(\?<?[=!]|\\[1-9k]")
-_MOST_COMPILED: Final = 1_000
-"""Schemas that are kept compiled."""
+_MOST_COMPILED: Final = 1_000  # schemas that are kept compiled
 
 
 class Checked(Struct, frozen=True):
@@ -239,8 +237,7 @@ def _complaint(error: "ValidationError") -> str:
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 """Of a length that every store and every API can hold."""
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
-_DEEPEST: Final = 4
-"""Rounds: what was JSON in a text may hold such texts itself."""
+_DEEPEST: Final = 4  # rounds: what was JSON in a text may hold such texts itself
 _LONGEST_SHOWN: Final = 60
 
 Path = tuple[str | int, ...]

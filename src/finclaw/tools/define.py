@@ -76,8 +76,7 @@ class DefinedTool:
     quote: Quote | None = None
     function: Function
     invoke: Invoke
-    home: Home | None = None
-    """Where a process of its own finds the function."""
+    home: Home | None = None  # where a process of its own finds the function
 
     async def run(self, args: Mapping[str, Any], scope: ToolScope) -> ToolOutput:
         match self.isolation:
@@ -188,10 +187,8 @@ class Signature(Struct, frozen=True):
     tool: str
     arguments: type[Struct]
     schema: dict[str, Any]
-    whole: bool
-    """The function takes the struct itself, and not its fields."""
-    scope: str
-    """The parameter that takes the scope; empty: none does."""
+    whole: bool  # the function takes the struct itself, and not its fields
+    scope: str  # the parameter that takes the scope; empty: none does
 
     def call(self, function: Function, args: Mapping[str, Any], scope: ToolScope) -> object:
         """Raises InvalidArguments, before the function begins."""

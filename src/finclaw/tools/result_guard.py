@@ -32,8 +32,7 @@ _MOST_CUTS: Final = 3
 class Guarded(Struct, frozen=True):
     """The guarded result of a tool call."""
 
-    content: str
-    """For the model."""
+    content: str  # for the model
     is_error: bool
     was_truncated: bool
     was_redacted: bool
@@ -192,11 +191,9 @@ def guard_result(text: str | None, limit: int = 100_000) -> str:
 
 _TAIL_SHARE: Final = 0.3
 _SHORTEST_WITH_TAIL: Final = 400
-_SEARCHED: Final = 0.2
-"""How much of a piece may be given up for a better place to cut."""
+_SEARCHED: Final = 0.2  # how much of a piece may be given up for a better place to cut
 
-_LONGEST_CHARACTER: Final = 64
-"""Code points: a family of emoji has eleven."""
+_LONGEST_CHARACTER: Final = 64  # code points: a family of emoji has eleven
 _ENDS: Final = ("\n", "},", "],", '",', ",", ". ", " ")
 """Where to cut, the best first: a line, a JSON value, a field, a word."""
 

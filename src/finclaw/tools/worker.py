@@ -39,8 +39,7 @@ _KEPT: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"
 _BEGIN: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from finclaw.tools.worker_main import main; main()"
 )
-_SIZE: Final = 8
-"""Bytes before each message that say how long it is."""
+_SIZE: Final = 8  # bytes before each message that say how long it is
 _LOOK: Final = 0.2
 """Seconds between two looks whether it is still alive, while it says nothing."""
 _SUPERVISOR_GRACE: Final = 0.1

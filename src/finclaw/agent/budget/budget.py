@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -31,13 +32,11 @@ _MANY: Final = 10_000
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """Spend as the books have it when the process starts."""
+    """Spend of this month, and of today by agent and user, as the books have it when the process starts."""
 
     month: Decimal = Decimal(0)
     agents: Mapping[str, Decimal] = {}
-    """Today."""
     users: Mapping[str, Decimal] = {}
-    """Today."""
 
 
 class Account(Struct):
@@ -46,8 +45,7 @@ class Account(Struct):
     name: LimitName
     limit: Decimal
     spent: Decimal = Decimal(0)
-    reserved: Decimal = Decimal(0)
-    """What calls that are under way may cost at most."""
+    reserved: Decimal = Decimal(0)  # what calls that are under way may cost at most
     warned: bool = False
 
     def __post_init__(self) -> None:
@@ -59,10 +57,7 @@ class Account(Struct):
 
 
 class BudgetRefusal(Struct, frozen=True, kw_only=True):
-    """A refusal for lack of budget.
-
-    `passing`: there will be room again if calls that are under way cost less than they may.
-    """
+    """`passing`: there will be room again if calls that are under way cost less than they may."""
 
     name: LimitName
     limit: Decimal
@@ -84,8 +79,6 @@ class Reservation(Struct, eq=False):
 
 
 class Budget:
-    """The budget of the whole process."""
-
     def __init__(self, limits: BudgetSettings, clock: Clock, spent: Spent | None = None) -> None:
         self.limits = limits
         self._clock = clock
@@ -104,10 +97,13 @@ class Budget:
         return local_day(self._clock.now())
 
     def accounts(self, agent: str, user: str, day: date | None = None) -> list[Account]:
-        """Those that a call on this day counts against; the turn's own is the turn's to keep."""
+        """The accounts that a call on this day counts against, but for the turn's own."""
         day = day or self.today()
         if day != self._page:
-            self._turn_page(day)
+            self._page = day
+            if len(self._accounts) >= _MANY:
+                current = (day, day.replace(day=1))
+                self._accounts = {key: each for key, each in self._accounts.items() if key[1] in current}
         wanted = (
             self._open("user_day_usd", day, user),
             self._open("agent_day_usd", day, agent),
@@ -123,12 +119,6 @@ class Budget:
         if key not in self._accounts:
             self._accounts[key] = Account(name, limit, spent)
         return self._accounts[key]
-
-    def _turn_page(self, day: date) -> None:
-        self._page = day
-        if len(self._accounts) >= _MANY:
-            current = (day, day.replace(day=1))
-            self._accounts = {key: each for key, each in self._accounts.items() if key[1] in current}
 
     def reserve(self, accounts: Sequence[Account], amount: Decimal) -> Reservation | BudgetRefusal:
         """What costs nothing always fits."""
@@ -164,11 +154,10 @@ class Budget:
         return crossed
 
     def when_settled(self, tell: Callable[[], None]) -> None:
-        """Call `tell` once, after the next settlement."""
         self._waiting.append(tell)
 
     def has_room(self, agent: str, user: str, amount: Decimal) -> bool:
-        """Whether a call that may cost so much would be let through now, as far as days and months go."""
+        """Whether a call that may cost so much fits the limits of days and months now."""
         accounts = self.accounts(agent, user)
         return not amount or all(each.spent + each.reserved + amount <= each.limit for each in accounts)
 
@@ -238,10 +227,10 @@ class TurnBudget:
         self._emit = emit
         self._user = user
 
-    async def pay_for(self, model: Model, amount: Decimal, measure: Settle) -> "Payment":
-        """Raises BudgetExceeded. While other calls hold what this one needs, it waits for them to be settled.
+    async def pay_for(self, model: Model, amount: Decimal, measure: Settle) -> Settle:
+        """Reserve the most that a call may cost, and return what settles it by what `measure` says that it used.
 
-        `amount` is the most that it may cost; `measure` says afterwards what it has used.
+        Raises BudgetExceeded. While other calls hold what this one needs, it waits for them to be settled.
         """
         if model.price is None and self._budget.limits.is_chosen:
             raise BudgetExceeded(f"{say_unpriced(model)}; until then it is not asked under a budget")
@@ -249,20 +238,21 @@ class TurnBudget:
             accounts = [*self._own, *self._budget.accounts(self._ids["agent"], self._user)]
             match self._budget.reserve(accounts, amount):
                 case Reservation() as reservation:
-                    return Payment(self, reservation, measure)
+                    return partial(self._settle, reservation, measure)
                 case BudgetRefusal(passing=True):
-                    await self._next_settlement()
+                    settled = asyncio.Event()
+                    self._budget.when_settled(settled.set)
+                    await settled.wait()
                 case refusal:
                     self._tell_refusal(model, refusal)
                     raise BudgetExceeded(str(refusal), limit=refusal.name)
 
-    def settle(self, reservation: Reservation, cost: Decimal) -> None:
-        self.tell_warnings(self._budget.settle(reservation, cost))
-
-    async def _next_settlement(self) -> None:
-        settled = asyncio.Event()
-        self._budget.when_settled(settled.set)
-        await settled.wait()
+    def _settle(
+        self, reservation: Reservation, measure: Settle, reported: Usage, *, begun: bool, said: str, whole: bool = True
+    ) -> Settled:
+        settled = measure(reported, begun=begun, said=said, whole=whole)
+        self.tell_warnings(self._budget.settle(reservation, settled.cost))
+        return settled
 
     def _tell_refusal(self, model: Model, refusal: BudgetRefusal) -> None:
         self._emit(
@@ -282,19 +272,6 @@ class TurnBudget:
                 self._emit(
                     BudgetWarned(limit=account.name, limit_usd=account.limit, spent_usd=account.spent, **self._ids)
                 )
-
-
-class Payment:
-    def __init__(self, turn_budget: TurnBudget, reservation: Reservation, measure: Settle) -> None:
-        self._turn_budget = turn_budget
-        self._reservation = reservation
-        self._measure = measure
-
-    def settle(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Settled:
-        """What the call has used, by the meter."""
-        settled = self._measure(reported, begun=begun, said=said, whole=whole)
-        self._turn_budget.settle(self._reservation, settled.cost)
-        return settled
 
 
 def say_unpriced(model: Model) -> str:

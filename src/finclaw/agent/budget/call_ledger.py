@@ -18,16 +18,16 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.record import Claim, Spend, TurnCalls
 from finclaw.spend_lines import mark_interrupted, merge_lines
 
+log = logging.getLogger(__name__)
+
 
 class CallCost(Struct, frozen=True):
     at: datetime
     model: str
     usage: Usage
     cost: Decimal
-    saved: Decimal
-    """By the cache."""
-    cut_off: bool = False
-    """We left before the answer had come to its end."""
+    saved: Decimal  # by the cache
+    cut_off: bool = False  # we left before the answer had come to its end
     overstated: bool = False
     """The server reported more than the call can have cost; the most that was reserved for it is booked."""
 
@@ -37,14 +37,12 @@ class CallCost(Struct, frozen=True):
 
 
 class Payer(NamedTuple):
-    """The agent and the user who are charged."""
-
     agent: str = ""
     user: str = ""
 
 
 class OpenCall(NamedTuple):
-    """A model call that may be under way. `on_disk`: a reservation that was committed before covers it."""
+    """A model call under way. `on_disk`: a reservation that was committed before covers it."""
 
     reserved: Spend
     on_disk: bool
@@ -77,18 +75,18 @@ class CallLedger:
         return call
 
     def end(self, call: OpenCall, paid: CallCost | None) -> None:
-        """Of a call that is over, or never left: `paid` is what it has cost."""
+        """The call is over, or never left."""
         self._under_way = [each for each in self._under_way if each is not call]
         if paid is not None:
             self.add_unbooked([paid])
 
     def add_unbooked(self, paid: Iterable[CallCost]) -> None:
-        for each in paid:
-            self.settled.append(each)
-            self._unbooked.append(each)
+        added = list(paid)
+        self.settled += added
+        self._unbooked += added
 
     def take(self, beside: Iterable[CallCost]) -> tuple[TurnCalls, Sequence[CallCost]]:
-        """The state for a commit, and the calls that it enters into the books: to be given back if it fails."""
+        """The state for a commit, and the calls that it books: to be given back if it fails."""
         taken = self._unbooked
         self._unbooked = []
         calls = TurnCalls(
@@ -136,7 +134,6 @@ def lines_of(paid: Iterable[CallCost], payer: Payer, *, mark: bool = False) -> t
 
 _NOTHING: Final = Decimal(0)
 _AS_WRITTEN: Final[list[type]] = [int] * 4
-"""The four numbers of a usage, as we write it."""
 
 
 def to_metadata(model: Model, tries: list[CallCost]) -> dict[str, Any]:
@@ -160,8 +157,16 @@ def to_metadata(model: Model, tries: list[CallCost]) -> dict[str, Any]:
 def from_metadata(message: Message) -> CallCost:
     told = message.metadata
     return CallCost(
-        message.created_at, str(told.get("model", "")), usage_of(message), _amount(told, "cost"), _amount(told, "saved")
+        at=message.created_at,
+        model=str(told.get("model", "")),
+        usage=usage_of(message),
+        cost=_amount(told, "cost"),
+        saved=_amount(told, "saved"),
     )
+
+
+def _amount(told: Mapping[str, Any], name: str) -> Decimal:
+    return Decimal(str(told[name])) if name in told else _NOTHING
 
 
 def usage_of(message: Message) -> Usage:
@@ -184,14 +189,6 @@ def measured_size(answer: Message) -> int:
     return usage_of(answer).total
 
 
-def _amount(told: Mapping[str, Any], name: str) -> Decimal:
-    if name not in told:
-        return _NOTHING
-    return Decimal(str(told[name]))
-
-
-log = logging.getLogger(__name__)
-
 MARGIN: Final = Decimal("1.25")
 """An estimate of the input is never under by more than a fifth."""
 ADDED_BY_PROVIDER: Final = 600
@@ -211,22 +208,17 @@ class Settled(NamedTuple):
 class Settle(Protocol):
     """A function that says what a call has used, whatever came of it."""
 
-    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Settled: ...
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Settled: ...
 
 
 class Size(NamedTuple):
-    """The size of a request, in the tokens of its model.
-
-    `counted`: in ours; None where the model's last count was taken.
-    """
+    """The size of a request in its model's tokens, and in ours; None where the model's last count was taken."""
 
     tokens: int
     counted: int | None
 
 
 class UsageMeter:
-    """A meter of usage in the tokens of each model, as far as we know them."""
-
     def __init__(self) -> None:
         self._estimators: dict[str, Estimator] = {}
 
@@ -237,7 +229,6 @@ class UsageMeter:
         return self._estimators[name]
 
     def count(self, request: ModelRequest) -> int:
-        """Tokens of a request, as we count them."""
         estimator = self.estimator(request.model)
         tokens = estimator.tokens_of_head(request.system, request.tools)
         form = request.answer_schema
@@ -292,7 +283,7 @@ class CallSettlement:
         self.model = request.model
         self.most = most
 
-    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool) -> Settled:
+    def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Settled:
         used = self._meter.settle(self._request, self._size, reported, begun=begun, said=said, whole=whole)
         cost = self.model.cost(used)
         if self._is_possible(used) and cost <= self.most.cost:

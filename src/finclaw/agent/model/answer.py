@@ -52,17 +52,15 @@ _Blocks = dict[tuple[int, type[Block]], _Open]
 
 
 class Answer(Struct, frozen=True):
-    """A whole model answer, collected."""
-
     blocks: tuple[Block, ...]
     usage: Usage
     stop: StopReason
     lengths: tuple[int, ...]
-    """Of the pieces of text, in characters: so a replay can stream it as it came."""
+    """Of the pieces of text, in characters, for a replay."""
 
 
 class PartialAnswer(Struct):
-    """A partial answer: how far a stream had come, also of one that broke."""
+    """How far a stream has come, also one that broke."""
 
     begun: bool = False
     usage: Usage = Usage()
@@ -91,9 +89,12 @@ async def collect(
                 lengths.append(len(text))
                 on_text(text)
             case ThinkingDelta():
-                _feed_thinking(_at(blocks, chunk.index, Thinking), chunk)
-            case UsageReport(report):
-                heard.usage = _readable(report)
+                block = _at(blocks, chunk.index, Thinking)
+                block.parts.append(chunk.text)
+                block.signature = chunk.signature or block.signature
+                block.redacted = block.redacted or chunk.redacted
+            case UsageReport(report):  # a provider of an extension may report less than nothing, or no number
+                heard.usage = Usage(*(read_token_count(each) or 0 for each in astuple(report)))
             case Done(reason):
                 stop = reason
             case _:
@@ -106,22 +107,11 @@ async def collect(
     return Answer(tuple(_close(block, cut=cut) for _, block in in_order), heard.usage, stop, tuple(lengths))
 
 
-def _readable(report: Usage) -> Usage:
-    """The same from any provider: also one of an extension may report less than nothing, or no number."""
-    return Usage(*(read_token_count(each) or 0 for each in astuple(report)))
-
-
 def _at(blocks: _Blocks, index: int, kind: type[Block]) -> _Open:
     block = blocks.get((index, kind))
     if block is None:
         block = blocks[index, kind] = _Open(kind)
     return block
-
-
-def _feed_thinking(block: _Open, chunk: ThinkingDelta) -> None:
-    block.parts.append(chunk.text)
-    block.signature = chunk.signature or block.signature
-    block.redacted = block.redacted or chunk.redacted
 
 
 def _feed_tool(blocks: _Blocks, chunk: ToolUseStart | ToolInputDelta | ToolUseEnd) -> None:
@@ -163,18 +153,24 @@ def _read_args(text: str, *, ended: bool) -> tuple[dict[str, Any], str | None]:
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 MOST_PIECES: Final = 32
-"""In which a replay tells an answer."""
-_SURELY_UNIQUE: Final = 20
-"""Characters of an id that was not counted but drawn."""
-_LONGEST_NAME: Final = 64
-"""Of those that are remembered; no API takes a longer one."""
+_SURELY_UNIQUE: Final = 20  # characters of an id that was not counted but drawn
+_LONGEST_NAME: Final = 64  # no API takes a longer one
 
 
 def build_answer_message(
     answer: Answer, model: Model, chosen: Model, costs: list[CallCost], step: int, now: datetime
 ) -> Message:
-    """The assistant's message of an answer by `model`, in the place of the `chosen` one where that did not answer."""
-    metadata = _metadata(answer, model, chosen, costs)
+    """The assistant's message of an answer by `model`, in the place of the `chosen` one where that did not answer.
+
+    Its metadata let a resumed turn know it, and a replay repeat it.
+    """
+    metadata = {**to_metadata(model, costs), "stop": answer.stop}
+    if (model.provider, model.name) != (chosen.provider, chosen.name):
+        metadata["instead_of"] = chosen.id
+    if [each.usage for each in costs] not in ([], [answer.usage]):  # what was paid for is not the conversation's size
+        metadata["context"] = answer.usage.total
+    if len(answer.lengths) > 1:
+        metadata["chunks"] = _coarsely(answer.lengths)
     return Message(new_id(), "assistant", answer.blocks, _source(step), now, metadata)
 
 
@@ -184,20 +180,8 @@ def _source(step: int) -> Source:
     return Source("assistant", str(step))
 
 
-def _metadata(answer: Answer, model: Model, chosen: Model, paid: list[CallCost]) -> dict[str, Any]:
-    """What travels with the message, so that a resumed turn still knows it and a replay can repeat it."""
-    metadata = {**to_metadata(model, paid), "stop": answer.stop}
-    if (model.provider, model.name) != (chosen.provider, chosen.name):
-        metadata["instead_of"] = chosen.id
-    if [each.usage for each in paid] not in ([], [answer.usage]):  # so what was paid for is not the conversation's size
-        metadata["context"] = answer.usage.total
-    if len(answer.lengths) > 1:
-        metadata["chunks"] = _coarsely(answer.lengths)
-    return metadata
-
-
 def _coarsely(lengths: Sequence[int]) -> list[int]:
-    """The same text in no more pieces than are worth keeping: a replay needs the pace, not every word."""
+    """At most `MOST_PIECES` lengths of the same text: a replay needs the pace, not every word."""
     several = -(-len(lengths) // MOST_PIECES)
     return [sum(lengths[at : at + several]) for at in range(0, len(lengths), several)]
 
@@ -229,18 +213,15 @@ def with_own_ids(message: Message, conversation: Sequence[Message]) -> Message:
             # Nor may it take the name of a call that a person approved, and run under it once more.
             if block.id in used or block.id.startswith(APPROVED) or not _LEGAL_ID.fullmatch(block.id):
                 block = replace(block, id=f"call_{new_id()}")  # noqa: PLW2901
-            if (name := _safe_name(block.name)) != block.name:
+            hide = _hide_in_name if len(block.name) <= _LONGEST_NAME else redact_for_display
+            if (name := hide(block.name)) != block.name:
                 block = replace(block, name=name)  # noqa: PLW2901
             used.add(block.id)
         blocks.append(block)
     return replace(message, blocks=tuple(blocks))
 
 
-def _safe_name(name: str) -> str:
-    return _safe_known_name(name) if len(name) <= _LONGEST_NAME else redact_for_display(name)
-
-
 @lru_cache(maxsize=1_024)
-def _safe_known_name(name: str) -> str:
-    """Looked through once: a model calls the same tools again and again, and their names look a little like keys."""
+def _hide_in_name(name: str) -> str:
+    """Cached: a model calls the same tools again and again, and their names look a little like keys."""
     return redact_for_display(name)

@@ -19,7 +19,7 @@ from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.agent.window.context_window import ContextWindow
 from finclaw.errors import BadRequest, ContextTooLong
 from finclaw.ids import new_id
-from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage
+from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.event import MessageCompleted, TextStreamed, UsageUpdated
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
@@ -30,10 +30,7 @@ MOST_SHORTENINGS: Final = 2
 
 
 class ModelCall:
-    """A caller of models.
-
-    `routes` are the ways to an answer: the chosen model first, then what is asked when it does not answer.
-    """
+    """`routes` are the ways to an answer: the chosen model first, then what is asked when it does not answer."""
 
     def __init__(self, routes: Sequence[ModelRoute], clock: Clock, compaction: CompactionSettings) -> None:
         self._routes = routes
@@ -45,20 +42,24 @@ class ModelCall:
         self._ids = ApprovalIdFilter()
 
     async def __call__(self, turn: TurnState, tools: tuple[ToolSpec, ...], step: int) -> Message:
-        """The assistant's message. Raises ProviderError; nothing of a failed answer is kept."""
+        """Raises ProviderError; nothing of a failed answer is kept."""
         turn.state.move("streaming")
         say_how_long(turn, self._clock.now())
         answer, route, paid = await self._ask_until_it_fits(turn, tools)
         message = build_answer_message(answer, route.model, turn.ctx.model, paid, step, self._clock.now())
         if route.model == turn.ctx.model:  # what another one counted says nothing about this one
             self._window.note_usage(turn, answer.usage, message)
-        self._tell(turn, message, answer.usage, step)
+        usage = answer.usage
+        context = usage.input + usage.cache_read + usage.cache_write
+        total = turn.log.usage() + usage_of(message)
+        turn.ctx.emit(MessageCompleted(message_id=message.id, step=step, **turn.ctx.ids))
+        turn.ctx.emit(UsageUpdated(usage=total, context=context, **turn.ctx.ids))
         return message
 
     async def _ask_until_it_fits(
         self, turn: TurnState, tools: tuple[ToolSpec, ...]
     ) -> tuple[Answer, ModelRoute, list[CallCost]]:
-        """Within the window of whoever is asked: what is too long for it is shortened, also when only it knew."""
+        """What is too long for the window of the model that is asked is shortened, also when only the model knew."""
         shortened = 0
         said = self._resume_answer(turn)
         while True:
@@ -112,18 +113,17 @@ class ModelCall:
         return [replace(each, model=turn.ctx.model) if each.model is chosen else each for each in self._routes]
 
     def head_tokens(self, system: str, tools: tuple[ToolSpec, ...]) -> int:
-        """Of what stands before the messages of every request, for the chosen model."""
+        """The tokens before the messages of every request, for the chosen model."""
         estimator = self._meter.estimator(self._routes[0].model)
         return estimator.correction.to_model(estimator.tokens_of_head(system, tools))
 
     def estimate(self, model: Model, system: str, tools: tuple[ToolSpec, ...], messages: Sequence[Message]) -> int:
-        """Of a request with these messages."""
         estimator = self._meter.estimator(model)
         counted = estimator.tokens_of_head(system, tools) + sum(map(estimator.tokens_of, messages))
         return estimator.correction.to_model(counted)
 
     def reserve_next(self, turn: TurnState, tools: tuple[ToolSpec, ...]) -> None:
-        """Reserve the call that will follow the turn's next commit, as far as it can be known by then."""
+        """Reserve the call that will follow the turn's next commit, as far as it is known by then."""
         messages = as_messages(turn.ctx.conversation.next_messages)
         model = turn.ctx.model
         ledger = turn.log.ledger
@@ -142,19 +142,12 @@ class ModelCall:
         answer, _ = await turn.side_calls.ask(retry(self._routes_of(turn), same), retry.settle)
         return "".join(block.text for block in answer.blocks if isinstance(block, Text))
 
-    @staticmethod
-    def _tell(turn: TurnState, message: Message, usage: Usage, step: int) -> None:
-        ctx = turn.ctx
-        total = turn.log.usage() + usage_of(message)
-        ctx.emit(MessageCompleted(message_id=message.id, step=step, **ctx.ids))
-        ctx.emit(UsageUpdated(usage=total, context=usage.input + usage.cache_read + usage.cache_write, **ctx.ids))
-
 
 KEY: Final = "verbosity"
 
 
 def say_how_long(turn: TurnState, now: datetime) -> None:
-    """Before each model call, for a layer may have changed its mind. Said once, and again when it is another."""
+    """Note the length of the answers before each call: a layer may have changed it. Said once, and when it changes."""
     said = next((each.text for each in reversed(turn.log.messages) if each.passing == KEY), None)
     if said is None and turn.ctx.verbosity == "medium":
         return

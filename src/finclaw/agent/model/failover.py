@@ -25,15 +25,13 @@ from finclaw.redaction.redact import describe_error
 
 
 class Route(NamedTuple):
-    """One way to an answer. `credential` is the key's name in the settings, never the key."""
-
     provider: str
     credential: str
     model: str
 
 
 class ModelRoute(Struct, frozen=True):
-    """A model and a way to it. `credential` is the key's name, never the key."""
+    """A model and a way to it. `credential` is the key's name in the settings, never the key."""
 
     provider: Provider
     model: Model
@@ -58,13 +56,10 @@ class Cooldowns:
 
     @property
     def any(self) -> bool:
-        """Somebody may be cooling. Nearly always nobody is."""
         return bool(self._until)
 
     def note(self, route: Route, error: ProviderError, cools: tuple[float, ...], at_least: float = 0.0) -> None:
-        """A failure that cools: each one in a row longer than the last, and as long as the provider asked, within
-        reason.
-        """
+        """Each failure in a row cools longer than the last, and as long as the provider asked, within reason."""
         if not cools:
             return
         key = _key(route, type(error))
@@ -73,13 +68,12 @@ class Cooldowns:
         self._until[key] = self._clock.monotonic() + seconds
 
     def note_answer(self, route: Route) -> None:
-        """It works again: nothing that was noted about it counts any more."""
         for key in [key for key in self._until if _covers(key, route)]:
             del self._until[key]
             del self._failures[key]
 
     def remaining(self, route: Route) -> float:
-        """Seconds for which nobody should ask there; 0 when it may be asked."""
+        """Seconds until it may be asked."""
         now = self._clock.monotonic()
         return max((0.0, *(until - now for key, until in self._until.items() if _covers(key, route))))
 
@@ -99,18 +93,15 @@ def _covers(key: tuple[str, str, str, str], route: Route) -> bool:
 
 
 class RetryPolicy(Struct, frozen=True):
-    """A retry policy: what is tried next after a failure of one class."""
+    """What is tried next after a failure of one class."""
 
-    again: bool = False
-    """The same question to the same model may be answered the next time."""
-    elsewhere: bool = False
-    """Another model may answer it."""
+    again: bool = False  # the same question to the same model may be answered the next time
+    elsewhere: bool = False  # another model may answer it
     key: bool = False
     """So may the same model, asked with another key: it is tried first, and at once."""
     without_thinking: bool = False
     """The same model may answer it without what it thought before, where such thoughts went along."""
-    shorter: bool = False
-    """It may be answered once the conversation has been shortened."""
+    shorter: bool = False  # it may be answered once the conversation has been shortened
     cools: tuple[float, ...] = ()
     """Seconds for which nobody asks there, longer with every failure in a row."""
 
@@ -145,12 +136,10 @@ def requested_wait(error: ProviderError) -> float:
     """Return the seconds that the provider asks us to wait; 0 if it does not ask."""
     if not isinstance(error, RateLimited | Overloaded):
         return 0.0
-    wish = error.retry_after or 0.0
-    return wish if wish >= 0 else 0.0  # a provider of an extension may say anything
+    return max(0.0, error.retry_after or 0.0)  # a provider of an extension may say anything
 
 
-_ONLY_KEY: Final = "default"
-"""The name of one that has no name in the settings."""
+_ONLY_KEY: Final = "default"  # the name of one that has no name in the settings
 
 _PASSES: Final = "that mostly passes; `agent.fallbacks` would answer meanwhile"
 _HINTS: Final[dict[type[ProviderError], str]] = {
@@ -169,7 +158,7 @@ _HINTS: Final[dict[type[ProviderError], str]] = {
 
 
 def operator_hint(error: ProviderError, route: Route) -> str:
-    """Who was asked, by which key if there are several, and what to do where there is something to do."""
+    """Who was asked, by which key if there are several, and what can be done about it."""
     hint = f"{route.provider}/{route.model}"
     if route.credential != _ONLY_KEY:
         hint += f", key {route.credential}"

@@ -15,9 +15,8 @@ _KEPT: Final = 1_024
 
 
 class ApprovalIdFilter:
-    """A filter that takes approval ids out of requests. A message without one stays the very same object.
-
-    So does a changed one from request to request, for who sends the beginning of a conversation again compares those.
+    """A message without an approval id stays the same object, and a changed one does from request to request: whoever
+    caches the beginning of a conversation compares them by identity.
     """
 
     def __init__(self) -> None:
@@ -62,14 +61,13 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def without_thinking(request: ModelRequest) -> ModelRequest | None:
-    """None: no thought went along, so that none can be left out."""
+    """None: no thought went along."""
     if not _carries_thoughts(request.messages, request.model):
         return None
     return replace(request, messages=strip_thinking(request.messages))
 
 
 def strip_thinking(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Messages that have none stay the very same, and so does what is kept of them."""
     return tuple([_drop_thinking(message) if message.role == "assistant" else message for message in messages])
 
 

@@ -52,9 +52,7 @@ RequestFor = Callable[[Model], Awaitable[ModelRequest]]
 
 
 class ModelRetry:
-    """The retries of one request. `costs` are its calls: those of an answer are for whoever keeps it, the turn's log
-    knows the others already. Of a side call it knows every call as soon as that is settled.
-    """
+    """The retries of one request. The caller keeps the `costs` of an answer; the turn's log has all others already."""
 
     def __init__(
         self,
@@ -78,7 +76,6 @@ class ModelRetry:
         self.costs: list[CallCost] = turn.log.side_costs if side_call else []
         self._call: InFlightCall | None = None
         self.asked: Model | None = None
-        """Who was asked last."""
 
     async def __call__(self, routes: Sequence[ModelRoute], request: RequestFor) -> tuple[Answer, ModelRoute]:
         """Raises the last ProviderError when nobody answers, or BudgetExceeded when nobody may be asked."""
@@ -94,7 +91,7 @@ class ModelRetry:
             raise
 
     def settle(self) -> None:
-        """Pay now for what has come of the answer so far. Whoever calls this wants no more of it."""
+        """Pay now for what has come of an answer that is no longer wanted."""
         if self._call is not None:
             self._call.settle(cut_off=True)
 
@@ -137,7 +134,7 @@ class ModelRetry:
         return [route for route in routes if not self._cooldowns.remaining(route.key)] or routes
 
     def _may_do_better(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> bool:
-        """Than the last: another model may, and by another key the same one, if it was the key."""
+        """Another model may, and by another key the same one, if it was the key."""
         return self._is_another(route) or (isinstance(failure, ProviderError) and policy_for(failure).key)
 
     def _is_another(self, route: ModelRoute) -> bool:
@@ -168,7 +165,7 @@ class ModelRetry:
                 attempt += 1
 
     def _without_thinking(self, request: ModelRequest, policy: RetryPolicy) -> ModelRequest | None:
-        """Return the request without thoughts, once in a turn: from then on all its requests are written so."""
+        """Return the request without thoughts, once in a turn: all later requests of the turn are written so."""
         if not policy.without_thinking or self._turn.without_thinking:
             return None
         plain = without_thinking(request)
@@ -198,10 +195,13 @@ class ModelRetry:
             raise
         call.settle()
         crash_point("model:settled")
-        return self._join_pieces(replace(answer, usage=settlement.correct(answer.usage)), before)
+        answer = replace(answer, usage=settlement.correct(answer.usage))  # of this try alone
+        if not before:
+            return answer
+        blocks = _prepend_text("".join(before), answer.blocks)
+        return replace(answer, blocks=blocks, lengths=(*map(len, before), *answer.lengths))
 
     async def _collect_in_time(self, route: ModelRoute, request: ModelRequest, heard: PartialAnswer) -> Answer:
-        """In time, however slowly it comes."""
         if route.within is None:
             return await collect(route.provider.stream(request), self._hear, heard)
         try:
@@ -211,14 +211,13 @@ class ModelRetry:
             raise ProviderTimeout(f"{route.model.id} was not done within {route.within:g} s") from error
 
     async def _reserve(self, request: ModelRequest) -> tuple[CallSettlement, Settle]:
-        """The most that the call may cost, held where there is a budget, and how it is settled on every way out."""
+        """Hold the most that the call may cost, where there is a budget."""
         size = self._meter.size(request, whole=self._turn.guard is not None)
         most = most_of(request.model, size.tokens, request.max_tokens, self._turn.log.ledger.payer, self._clock.now())
         settlement = CallSettlement(self._meter, request, size, most)
         if self._turn.budget is None:
             return settlement, settlement
-        payment = await self._turn.budget.pay_for(request.model, most.cost, settlement)
-        return settlement, payment.settle
+        return settlement, await self._turn.budget.pay_for(request.model, most.cost, settlement)
 
     def _hear(self, text: str) -> None:
         self._said.append(text)
@@ -233,13 +232,6 @@ class ModelRetry:
         cut_off = Message(new_id(), "assistant", (Text(said),), Source("assistant"), now)
         go_on = Message(new_id(), "user", (Text(GO_ON),), Source("system"), now)
         return replace(request, messages=with_more(request.messages, (cut_off, go_on)))
-
-    def _join_pieces(self, answer: Answer, before: Sequence[str]) -> Answer:
-        """The whole answer, of which `before` was said in earlier tries. Its usage stays that of the last."""
-        if not before:
-            return answer
-        blocks = _prepend_text("".join(before), answer.blocks)
-        return replace(answer, blocks=blocks, lengths=(*map(len, before), *answer.lengths))
 
     def _tell_next(self, route: ModelRoute, failure: ProviderError | BudgetExceeded) -> None:
         if self._is_another(route):
@@ -276,7 +268,7 @@ class ModelRetry:
 
 
 def _prepend_text(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Thinking comes first in a message; behind it stands what was said, and right behind that how it went on."""
+    """Thinking comes first in a message, then what was said before, and right behind that how it went on."""
     if not said:
         return tuple(blocks)
     place = next((place for place, block in enumerate(blocks) if not isinstance(block, Thinking)), len(blocks))
@@ -289,7 +281,7 @@ def _prepend_text(said: str, blocks: Sequence[Block]) -> tuple[Block, ...]:
 
 
 class InFlightCall:
-    """A model call in flight. `paid` gets its line, if it has cost anything; so does the turn's ledger."""
+    """If the call has cost anything, `paid` and the turn's ledger get its line."""
 
     def __init__(
         self, settlement: CallSettlement, settle: Settle, clock: Clock, paid: list[CallCost], ledger: CallLedger
@@ -304,7 +296,6 @@ class InFlightCall:
         """Set when its reservation is on disk: from then on the request may have left."""
         self.heard = PartialAnswer()
         self.whole = False
-        """The answer has come to its end."""
 
     def settle(self, *, cut_off: bool = False) -> None:
         """`cut_off`: it is we who left, so nobody said that it costs nothing; what was sent is paid for."""

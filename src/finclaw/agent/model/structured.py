@@ -24,8 +24,7 @@ _AGAIN: Final = (
     "[That does not fit the schema:\n{complaints}\nSend the whole object again, corrected, and nothing else.]"
 )
 _MOST_COMPLAINTS: Final = 10
-_SILENCE: Final = "[nothing]"
-"""Stands for an empty answer, which no API takes back."""
+_SILENCE: Final = "[nothing]"  # stands for an empty answer, which no API takes back
 
 
 class StructuredAnswers:
@@ -35,11 +34,19 @@ class StructuredAnswers:
         self._check = ArgumentCheck()
 
     async def __call__(self, turn: TurnState, asker: str, prompt: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises UnfitAnswer when the second answer does not fit either. Each one is paid for beside the turn's own."""
+        """Raises UnfitAnswer when the second answer does not fit either. Each is paid for beside the turn's own."""
         if not turn.state.running:  # its books are closed: a tool that was left behind could spend unseen
             raise TurnStopped(f"{asker} asked the model after its turn had ended")
         form = AnswerSchema(legal_name(asker), with_root(schema))
-        request = self._request(turn, prompt, form)
+        request = ModelRequest(
+            model=turn.ctx.model,
+            # In words as well: not every server knows what a schema is.
+            system=_SYSTEM + msgspec.json.encode(form.schema).decode(),
+            messages=(self._message("user", prompt),),
+            max_tokens=min(turn.max_tokens, turn.ctx.model.max_output),
+            temperature=turn.ctx.temperature,
+            answer_schema=form,
+        )
         said = await self._ask_model(turn, request)
         answer, complaints = self._read(said, form)
         if complaints:
@@ -56,17 +63,6 @@ class StructuredAnswers:
             )
         return answer
 
-    def _request(self, turn: TurnState, prompt: str, form: AnswerSchema) -> ModelRequest:
-        """In words as well: not every server knows what a schema is."""
-        return ModelRequest(
-            model=turn.ctx.model,
-            system=_SYSTEM + msgspec.json.encode(form.schema).decode(),
-            messages=(self._message("user", prompt),),
-            max_tokens=min(turn.max_tokens, turn.ctx.model.max_output),
-            temperature=turn.ctx.temperature,
-            answer_schema=form,
-        )
-
     async def _ask_model(self, turn: TurnState, request: ModelRequest) -> str:
         try:
             return await self._ask(turn, request)
@@ -76,7 +72,6 @@ class StructuredAnswers:
             return await self._ask(turn, replace(request, answer_schema=None))
 
     def _read(self, said: str, form: AnswerSchema) -> tuple[dict[str, Any], list[str]]:
-        """The object, and everything that is wrong with it."""
         try:
             found: object = msgspec.json.decode(_without_fence(said))
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:  # the last: thousands deep
@@ -91,7 +86,7 @@ class StructuredAnswers:
 
 
 def with_root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with an object at its root and not a reference to one, as generators of schemas like to write it."""
+    """Replace a reference at the root by what it refers to: generators of schemas like to write one there."""
     root = dict(schema)
     definitions = cast("Mapping[str, Any]", schema.get("$defs", {}))
     target = definitions.get(str(root.get("$ref", "")).removeprefix("#/$defs/"))

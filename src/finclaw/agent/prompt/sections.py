@@ -31,10 +31,8 @@ class Section(Struct, frozen=True):
     id: str
     title: str
     content: str
-    priority: int = 0
-    """Higher stands further up, and is left out later."""
-    required: bool = False
-    """No budget leaves it out."""
+    priority: int = 0  # higher stands further up, and is left out later
+    required: bool = False  # no budget leaves it out
     from_extension: bool = False
 
     @property
@@ -70,8 +68,7 @@ def strictest_level(one: ComplianceLevel, other: str) -> ComplianceLevel:
     return next(level for level in strictest_first if level in (one, other))
 
 
-_LONGEST: Final = 400
-"""Characters of one quoted value."""
+_LONGEST: Final = 400  # characters of one quoted value
 
 
 def fence_text(name: str, text: str) -> str:
@@ -263,8 +260,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class PromptParts(Struct, frozen=True, kw_only=True):
-    models: Sequence[Model]
-    """All that may be asked: the chosen one and its fallbacks."""
+    models: Sequence[Model]  # all that may be asked: the chosen one and its fallbacks
     tools: Sequence[str] = ()
     compliance: ComplianceLevel = "retail"
     instructions: str = ""

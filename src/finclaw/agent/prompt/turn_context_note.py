@@ -40,8 +40,7 @@ _WORTH_TELLING: Final = ("prices_are_live", "watchlist", "held_instruments", HEA
 """Fields of which one has a value where the model is told of the market at all."""
 _LONGEST_STATE: Final = 1_500
 """Characters of one line about the market: six headlines, or twenty symbols."""
-_MOST_MEMORY: Final = 4_000
-"""Characters of what is remembered."""
+_MOST_MEMORY: Final = 4_000  # characters of what is remembered
 _LOG: Final = logging.getLogger(__name__)
 
 

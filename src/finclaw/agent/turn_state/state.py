@@ -122,16 +122,13 @@ class SideCalls:
 
 @dataclass(slots=True, kw_only=True)
 class TurnState:
-    ctx: TurnContext
-    """What its layers see and may change."""
+    ctx: TurnContext  # what its layers see and may change
     log: TurnLog
     state: StateMachine
     loop: LoopGuard
     max_steps: int
-    attempts: int
-    """How often a model is asked the same before somebody else is."""
-    max_tokens: int
-    """The longest answer of one model call, without what it thinks."""
+    attempts: int  # how often a model is asked the same before somebody else is
+    max_tokens: int  # the longest answer of one model call, without what it thinks
     stop_sequences: tuple[str, ...] = ()
     picked: "Sequence[ModelRoute]" = ()
     """The ways to the model that somebody chose for this turn. No other is asked then; empty: nobody chose."""
@@ -155,8 +152,7 @@ class TurnState:
     """What a person has agreed to, in the turn that runs it."""
     unseen: tuple[Message, tuple[ToolResult, ...]] | None = None
     """A step that was over when the turn died, for its layers to see: what ends the turn may be theirs to say."""
-    entered: bool = False
-    """The layers let it through to its core."""
+    entered: bool = False  # the layers let it through to its core
 
     @property
     def longest_answer(self) -> int:
@@ -176,11 +172,9 @@ def permitted_tools(
 
 @dataclass(slots=True, kw_only=True)
 class CallState:
-    ctx: ToolCallContext
-    """What its layers see; they may change the arguments."""
+    ctx: ToolCallContext  # what its layers see; they may change the arguments
     turn: TurnState
-    call: ToolCall
-    """The call as the model made it."""
+    call: ToolCall  # the call as the model made it
     checked_args: dict[str, Any] | None = None
     """The arguments with which the core ran it, once they have been checked."""
     coercion_note: str = ""

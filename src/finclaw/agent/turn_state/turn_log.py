@@ -83,13 +83,11 @@ class TurnLog:
         self.told_action = ""
         """The gateway's own line before the answer: about the approved action that this turn has run, or that the
         conversation was idle and began anew."""
-        self._notes: tuple[str, ...] = ()
-        """Ids of its transient messages."""
+        self._notes: tuple[str, ...] = ()  # ids of its transient messages
         self._open_to_layers = True
         self._from_layers = 0
         # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.
-        self.messages: list[Message] = []
-        """Messages this turn has added."""
+        self.messages: list[Message] = []  # messages this turn has added
         self.answers: list[Message] = []
         """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
         self.results: list[ToolResult] = []
@@ -98,8 +96,7 @@ class TurnLog:
         """For a person: something was asked for that nobody has decided yet."""
         self.started: set[str] = set()
         """Transactional and approved calls that have begun. None of them may begin again."""
-        self.ended: dict[str, ToolResult] = {}
-        """Results that were kept at once, by call."""
+        self.ended: dict[str, ToolResult] = {}  # results that were kept at once, by call
         for event in conversation.events_from(0):
             self._read(event)
         if self.preview is not None:

@@ -141,8 +141,7 @@ class ContextWindow:
         return summarise
 
 
-MOST_SUMMARIES: Final = 2
-"""In one turn: after that, only what needs no model."""
+MOST_SUMMARIES: Final = 2  # in one turn: after that, only what needs no model
 
 _LEAST_TARGET: Final = 256
 _SHARE: Final = 0.6

@@ -13,8 +13,7 @@ from finclaw.providers.http.image_join import PICTURES, mark_image
 from finclaw.text import fix_surrogates
 from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 
-SAID_NOTHING: Final = "[The tool failed without a word]"
-"""The API refuses an empty error."""
+SAID_NOTHING: Final = "[The tool failed without a word]"  # the API refuses an empty error
 
 _encode: Final = msgspec.json.Encoder().encode
 

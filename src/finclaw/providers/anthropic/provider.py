@@ -16,8 +16,7 @@ from finclaw.providers.http.prefix_cache import Part
 from finclaw.providers.http.sse import Event
 from finclaw.redaction import Secret
 
-LARGEST_IMAGE: Final = 5 * 1_048_576
-"""Bytes of base64 that the API takes."""
+LARGEST_IMAGE: Final = 5 * 1_048_576  # bytes of base64 that the API takes
 API: Final = "https://api.anthropic.com"
 
 

@@ -13,11 +13,9 @@ class ApiAddress(NamedTuple):
     host: str
     port: int
     secure: bool
-    authority: str
-    """The host as a request names it."""
+    authority: str  # the host as a request names it
     path: str
-    login: Mapping[str, str]
-    """The header for a user and password that stand in the address."""
+    login: Mapping[str, str]  # the header for a user and password that stand in the address
 
 
 def parse_address(url: str, name: str) -> ApiAddress:
@@ -74,8 +72,7 @@ def _login(parts: SplitResult) -> dict[str, str]:
 
 FIRST_BYTE_S: Final = 120.0
 FIRST_BYTE_PRIVATE_S: Final = 300.0
-IDLE_S: Final = 60.0
-"""The longest silence within an answer."""
+IDLE_S: Final = 60.0  # the longest silence within an answer
 
 _HOME_NAMES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 

@@ -32,13 +32,11 @@ from finclaw.errors import (
 )
 from finclaw.redaction import hide_known_secrets
 
-Kinds = Mapping[str, type[ProviderError]]
-"""What the types and codes of one API mean."""
+Kinds = Mapping[str, type[ProviderError]]  # what the types and codes of one API mean
 
 LONGEST_WORDS: Final = 500
 LONGEST_HEADLINE: Final = 100
-LONGEST_HEADLINE_PAGE: Final = 4_096
-"""Bytes in which the title of a page is looked for."""
+LONGEST_HEADLINE_PAGE: Final = 4_096  # bytes in which the title of a page is looked for
 
 _TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 
@@ -65,14 +63,12 @@ class Complaint(Struct, frozen=True):
     type: Any = None
     code: Any = None
     message: Any = None
-    param: Any = None
-    """Which part of the request it is about."""
+    param: Any = None  # which part of the request it is about
 
 
 class _Body(Struct):
     error: Any = None
-    detail: Any = None
-    """FastAPI's word for a message."""
+    detail: Any = None  # FastAPI's word for a message
     type: Any = None
     code: Any = None
     message: Any = None

@@ -14,8 +14,7 @@ from finclaw.transcript.history import behind_pages
 
 SHORT: Final = 32
 """Messages that are encoded again each time: short conversations are many, and keep nothing twice."""
-OPEN: Final = 16
-"""The last ones stay out: some are of this turn only, and some are marked."""
+OPEN: Final = 16  # the last ones stay out: some are of this turn only, and some are marked
 
 
 Part = bytes | bytearray | memoryview

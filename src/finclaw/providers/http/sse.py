@@ -22,11 +22,9 @@ _MARK: Final = b"\xef\xbb\xbf"
 
 _NAMED: Final = re.compile(rb"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
 """An event as Anthropic's server writes it."""
-_BARE: Final = re.compile(rb"^data: (.*)\n\n", re.MULTILINE)
-"""And OpenAI's."""
+_BARE: Final = re.compile(rb"^data: (.*)\n\n", re.MULTILINE)  # and as OpenAI's
 
-Event = tuple[bytes, bytes]
-"""Its name, often empty, and its data."""
+Event = tuple[bytes, bytes]  # its name, often empty, and its data
 
 
 class EventReader:
@@ -34,8 +32,7 @@ class EventReader:
 
     def __init__(self, longest: int = LONGEST_EVENT) -> None:
         self._longest = longest
-        self._waiting: list[bytes] = []
-        """The pieces of an event that has not ended."""
+        self._waiting: list[bytes] = []  # the pieces of an event that has not ended
         self._size = 0
         self._last = b""
         """The last byte fed: with the next one it may be the end of an event."""

@@ -123,8 +123,7 @@ class _Choice(Struct, gc=False):
 
 class _Event(Struct, gc=False):
     choices: list[_Choice] | None = None
-    usage: Any = None
-    """Read by hand: figures that make no sense must not cost the answer."""
+    usage: Any = None  # read by hand: figures that make no sense must not cost the answer
     error: Any = None
 
 
@@ -303,8 +302,7 @@ def _join_text(parts: list[_Part]) -> str:
 
 _BEGIN: Final = "<think>"
 _END: Final = "</think>"
-_MOST_SPACE: Final = 1_000
-"""Characters before it: nobody waits for a tag behind more."""
+_MOST_SPACE: Final = 1_000  # characters before it: nobody waits for a tag behind more
 
 
 class ThinkTag:
@@ -411,10 +409,8 @@ class _Call:
         self.id = ""
         self.name = ""
         self.told = False
-        self.looks_whole = False
-        """Its arguments so far end like an object."""
-        self._held: list[str] = []
-        """Arguments that came before the name."""
+        self.looks_whole = False  # its arguments so far end like an object
+        self._held: list[str] = []  # arguments that came before the name
 
     def feed(self, id: str, name: str, arguments: str) -> list[Chunk]:
         if not self.told:

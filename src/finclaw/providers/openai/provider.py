@@ -15,8 +15,7 @@ from finclaw.providers.openai.answer import IN_STREAM, KINDS, OpenAIAnswerReader
 from finclaw.providers.openai.request import OpenAIRequestWriter, OutputLimit, render_image
 from finclaw.redaction import Secret
 
-LARGEST_IMAGE: Final = 20_000_000
-"""Bytes of base64 that the API takes."""
+LARGEST_IMAGE: Final = 20_000_000  # bytes of base64 that the API takes
 API: Final = "https://api.openai.com/v1"
 
 

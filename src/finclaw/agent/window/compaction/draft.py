@@ -157,8 +157,7 @@ _HEAD: Final = 0.7
 _COUNTED_IN_FULL: Final = 1_000
 """Characters. A longer text that is left out altogether is not counted."""
 _JOINER: Final = "\u200d"
-_WORD: Final = 40
-"""No word or number is longer than this; what is may be cut inside."""
+_WORD: Final = 40  # no word or number is longer than this; what is may be cut inside
 
 
 def marker(gone: int, whole: int) -> str:
@@ -233,8 +232,7 @@ def _belongs_together(text: str, at: int) -> bool:
 SHORTENED: Final = "shortened"
 """Metadata of a message with cut results: how long each was, by call."""
 PICTURE: Final = "(a picture)"
-_MOST_NAMES: Final = 40
-"""Tokens for the names in one result."""
+_MOST_NAMES: Final = 40  # tokens for the names in one result
 _SHARE_OF_NAMES: Final = 40
 """Characters of it for each of them: so they take about a tenth of the room."""
 _MOST_SHORTENED: Final = 100

@@ -38,8 +38,7 @@ class Summaries:
         self._count = count
         self._count_text = count_text
         self._room = max(window // 2, window - OVERHEAD)
-        self.ratio: float | None = None
-        """Tokens after for each token before, the last time."""
+        self.ratio: float | None = None  # tokens after for each token before, the last time
 
     async def __call__(
         self, messages: Sequence[Message], tokens: int, fell_back: FellBack, sizes: Sequence[int]
