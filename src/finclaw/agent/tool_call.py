@@ -28,13 +28,7 @@ from finclaw.agent.tool_results import (
 from finclaw.agent.turn_state.state import CallState, RecordedTurn, TurnState
 from finclaw.agent.turn_state.turn_log import APPROVED
 from finclaw.diagnostics.crash_points import crash_point
-from finclaw.errors import (
-    ToolError,
-    ToolLoop,
-    ToolStopped,
-    ToolTimeout,
-    ToolUnavailable,
-)
+from finclaw.errors import ExtensionError, ToolError, ToolLoop, ToolStopped, ToolTimeout, ToolUnavailable
 from finclaw.kernel.event import (
     Circuit,
     CircuitChanged,
@@ -68,26 +62,26 @@ _MAY_HAVE_HAPPENED: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
 
 
 class ToolCallRunner:
-    """The runner of a tool call: what surrounds its ring of layers."""
+    """What surrounds the ring of layers of a tool call."""
 
     def __init__(
         self,
         ring: Ring[ToolCallContext, ToolResult],
         core: Callable[[CallState, ToolCallContext], Coroutine[Any, Any, ToolResult]],
         clock: Clock,
-        tools: ToolRegistry | None = None,
-        overflow: OverflowResults | None = None,
-        guards: GuardChoice | None = None,
+        tools: ToolRegistry,
+        overflow: OverflowResults | None,
+        guards: GuardChoice,
     ) -> None:
         self._ring = ring
         self._core = core
         self._clock = clock
         self._tools = tools
         self._overflow = overflow
-        self._guards = guards or GuardChoice()
+        self._guards = guards
 
     async def __call__(self, turn: TurnState, ctx: StepContext, call: ToolCall) -> ToolResult:
-        """What the model gets for this call. Only cancellation, a loop without end and a layer's mistake get out."""
+        """Only cancellation, a loop without end and a layer's mistake get out as exceptions."""
         started = self._clock.monotonic()
         ctx.emit(ToolStartedEvent(call_id=call.id, tool=call.name, **ctx.ids))
         status = "error"
@@ -106,7 +100,11 @@ class ToolCallRunner:
             ms = round((self._clock.monotonic() - started) * 1000, 3)
             ctx.emit(ToolEndedEvent(call_id=call.id, tool=call.name, status=status, duration_ms=ms, **ctx.ids))
         result = replace(result, ms=ms)
-        await self._keep_result(turn, result)
+        turn.log.pending_results[call.id] = result  # a turn that is cut off still knows what has happened
+        if call.id in turn.log.started:  # what moved money is known on disk, at once
+            crash_point("tools:money_moved")
+            turn.log.push(ToolEnded(result))
+            await turn.log.commit()
         ctx.emit(ToolUseEnded(call_id=call.id, tool=call.name, status=status, **ctx.ids))
         ctx.emit(ToolUsed(call_id=call.id, tool=call.name, status=status, duration_ms=ms, **ctx.ids))
         return result
@@ -190,19 +188,10 @@ class ToolCallRunner:
                 return origin
         if origin := format_origin(result.origin):
             return origin
-        tool = self._tools.get(inner.ctx.tool_name) if self._tools else None
+        tool = self._tools.get(inner.ctx.tool_name)
         if tool is None:
             return ""
         return origin_of(tool, inner.checked_args or inner.ctx.args)
-
-    @staticmethod
-    async def _keep_result(turn: TurnState, result: ToolResult) -> None:
-        """A turn that is cut off still knows what has happened; what moved money is known on disk, at once."""
-        turn.log.pending_results[result.call_id] = result
-        if result.call_id in turn.log.started:
-            crash_point("tools:money_moved")
-            turn.log.push(ToolEnded(result))
-            await turn.log.commit()
 
     @staticmethod
     def _tell_failure(ctx: StepContext, call: ToolCall, error: str) -> None:
@@ -251,8 +240,8 @@ class ToolCallCore:
         arguments: ArgumentCheck,
         permission: Permission,
         answers: StructuredAnswers,
-        recorded: RecordedTurn | None = None,
-        put_blob: PutBlob | None = None,
+        recorded: RecordedTurn | None,
+        put_blob: PutBlob | None,
     ) -> None:
         """`recorded`: tools are not run, but answer as they did in a turn that is run again."""
         self._tools = tools
@@ -264,10 +253,11 @@ class ToolCallCore:
 
     async def __call__(self, call: CallState, ctx: ToolCallContext) -> ToolResult:
         """Whatever happens to a tool becomes a result the model can read; only cancellation passes."""
-        call.check_identity()
+        if (ctx.tool_name, ctx.call_id) != (call.call.name, call.call.id):
+            raise ExtensionError(f"a layer changed which tool {call.call.id!r} calls; only ctx.args may be changed")
         recorded = await self._recorded.answer_call(call) if self._recorded else None
-        call.core_result = recorded or await self._run_to_result(call)
-        return call.core_result
+        result = call.core_result = recorded or await self._run_to_result(call)
+        return result
 
     async def _run_to_result(self, call: CallState) -> ToolResult:
         ctx = call.ctx

@@ -35,7 +35,6 @@ _STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {
 
 
 def failed_result(call_id: str, name: str, error: ToolError) -> ToolResult:
-    """In the tool's own words, which are for the model."""
     status: ToolStatus = "error"
     for kind, known in _STATUS.items():
         if isinstance(error, kind):
@@ -54,12 +53,10 @@ def failure_of(error: ToolError) -> ToolFailure:
 
 
 def refuse_loop(call: ToolCall, why: str) -> ToolResult:
-    """The loop guard's refusal: the call was not run because it would bring nothing new."""
     return ToolResult(call.id, call.name, why, "denied", error=ToolFailure("ToolDenied", why, code="loop"))
 
 
 def refuse_unreadable(call_id: str, name: str, text: str) -> ToolResult:
-    """The result of a call whose arguments are no JSON object."""
     excerpt = redact_for_display(text)[:200]  # in this order: no half of one is left
     error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {excerpt!r}; call it again")
     return ToolResult(call_id, name, str(error), "invalid", error=failure_of(error))
@@ -96,14 +93,11 @@ def find_unknown_calls(log: TurnLog) -> tuple[str, ...]:
     """Names of the tools of this turn that move money, had begun, and came to no known end."""
     if not log.started:
         return ()
-    known = {each.call_id: each for each in (*log.results, *log.pending_results.values(), *log.ended.values())}
-    started = [event for event in log.conversation.events_from(0) if isinstance(event, ToolStarted)]
-    cut_off = [each for each in started if each.call_id in log.started and _is_unknown(known.get(each.call_id))]
-    return tuple(dict.fromkeys(each.name for each in cut_off))
-
-
-def _is_unknown(result: ToolResult | None) -> bool:
-    return result is None or result.status == "unknown"
+    results = (*log.results, *log.pending_results.values(), *log.ended.values())
+    known = {result.call_id: result.status for result in results}
+    started = (event for event in log.conversation.events_from(0) if isinstance(event, ToolStarted))
+    cut_off = (each for each in started if known.get(each.call_id, "unknown") == "unknown")
+    return tuple(dict.fromkeys(each.name for each in cut_off if each.call_id in log.started))
 
 
 def answer_open_calls(log: TurnLog, now: datetime) -> None:
@@ -125,16 +119,11 @@ def _result_of_open_call(log: TurnLog, call: ToolCall) -> ToolResult:
 
 
 KEEPER: Final = "read-result"
-MOST: Final = 8
+_MOST: Final = 8
 """For each session; the oldest make room. Nobody reads on in what was said an hour ago."""
-
-Recall = Callable[[str, str], Awaitable[Any]]
-Remember = Callable[[str, str, Any], Awaitable[None]]
 
 
 class OverflowResult(Struct, frozen=True):
-    """The rest of one long result."""
-
     tool: str
     call_id: str
     text: str
@@ -143,17 +132,18 @@ class OverflowResult(Struct, frozen=True):
 
 
 class OverflowResults:
-    """The store of overflow results. `recall` and `remember` are the store's, as extensions have them."""
+    """The rests of long results. `recall` and `remember` are the store's, as extensions have them."""
 
-    def __init__(self, recall: Recall, remember: Remember) -> None:
+    def __init__(
+        self, recall: Callable[[str, str], Awaitable[Any]], remember: Callable[[str, str, Any], Awaitable[None]]
+    ) -> None:
         self._recall = recall
         self._remember = remember
 
     async def keep(self, session: str, aside: OverflowResult) -> None:
         others = [each for each in await self.of(session) if each.call_id != aside.call_id]
-        await self._remember(KEEPER, session, to_builtins([aside, *others][:MOST]))
+        await self._remember(KEEPER, session, to_builtins([aside, *others][:_MOST]))
 
     async def of(self, session: str) -> list[OverflowResult]:
-        """The newest first."""
         kept = cast("list[Any] | None", await self._recall(KEEPER, session))
         return convert(kept or [], list[OverflowResult])

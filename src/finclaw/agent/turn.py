@@ -44,8 +44,6 @@ from finclaw.tools.registry import ToolRegistry
 
 
 class Step:
-    """The core of the step ring."""
-
     def __init__(
         self, model: ModelCall, run_call: ToolCallRunner, tools: ToolRegistry, clock: Clock, parallel: int
     ) -> None:
@@ -56,7 +54,9 @@ class Step:
         self._parallel = parallel
 
     async def __call__(self, turn: TurnState, ctx: StepContext) -> StepResult:
-        turn.offered = _offered_names(turn, ctx)
+        # What a layer put into the catalog beyond the turn's own limits does not count.
+        permitted = permitted_tools(tuple(ctx.tool_catalog), turn.allowed, turn.denied)
+        turn.offered = tuple([spec.name for spec in permitted])
         if turn.unseen is not None:  # a crash came before the turn went on from these results
             message, results = turn.unseen
             turn.unseen = None
@@ -115,8 +115,7 @@ class Step:
         for call in calls:
             if results:
                 crash_point("tools:between")
-            waits = any(result.status == "awaiting" for result in results.values())
-            if waits:
+            if any(result.status == "awaiting" for result in results.values()):
                 results[call.id] = skipped_result(call)
             elif self._is_steered(turn, ctx):
                 results[call.id] = skipped_for_message(call)
@@ -155,10 +154,7 @@ class Step:
 
 
 class TurnLoop:
-    """The loop that runs turns inside their rings.
-
-    The state of each is handed from function to function; layers never see it.
-    """
+    """Runs turns inside their rings. The state of each is handed from function to function; layers never see it."""
 
     def __init__(
         self,
@@ -219,7 +215,6 @@ class TurnLoop:
             emit(ExecutionCompleted(status=status, steps=len(log.answers), duration_ms=ms, usage=log.usage(), **ids))
 
     async def _run_steps(self, turn: TurnState, ctx: TurnContext) -> TurnResult:
-        """The core of the turn ring."""
         turn.entered = True
         await self._approved.run(turn, _step_context(ctx, 0))
         if turn.log.waits:
@@ -237,16 +232,15 @@ class TurnLoop:
                 return TurnResult(status="waiting_for_human", text="")
             if not step.has_tool_calls and not step.again:
                 return TurnResult(status="completed", text=step.message.text)
-            if not step.has_tool_calls:
-                turn.log.push(Append(self._why_again(step.again, index)))
+            if not step.has_tool_calls:  # without a reason the request would end with the model's own last words
+                source = Source("system")
+                now = self._clock.now()
+                why = Message(new_id(), "system", (Text(step.again),), source, now, passing=f"again {index}")
+                turn.log.push(Append(why))
         ctx.emit(StepStarted(step=turn.max_steps, **ctx.ids))
         closing = without_calls(await self._model_call(turn, (), turn.max_steps))
         turn.log.push(Append(closing))
         return TurnResult(status="max_steps", text=closing.text)
-
-    def _why_again(self, why: str, index: int) -> Message:
-        """What the model has to know for another try; without it the request would end with its own last words."""
-        return Message(new_id(), "system", (Text(why),), Source("system"), self._clock.now(), passing=f"again {index}")
 
     def _ms_since(self, moment: float) -> float:
         return round((self._clock.monotonic() - moment) * 1_000_000) / 1_000
@@ -263,18 +257,11 @@ def _step_context(turn: TurnContext, index: int) -> StepContext:
     )
 
 
-def _offered_names(turn: TurnState, ctx: StepContext) -> tuple[str, ...]:
-    """What a layer put into the catalog beyond the turn's own limits does not count."""
-    return tuple([spec.name for spec in permitted_tools(tuple(ctx.tool_catalog), turn.allowed, turn.denied)])
-
-
 SPEAKER: Final = "approval"
 """The name in the source of the message that tells the model how the action ended."""
 
 
 class ApprovedActions:
-    """A runner of actions that a person has approved."""
-
     def __init__(self, approvals: Approvals | None, run_call: ToolCallRunner, clock: Clock) -> None:
         self._approvals = approvals
         self._run_call = run_call
@@ -291,7 +278,7 @@ class ApprovedActions:
         if approvals is None or approved is None:
             if not was_told:
                 gone = "what was approved is not known any more; nothing was run"
-                turn.log.push(Append(self._result_note(limits.approval, gone)))
+                turn.log.push(Append(self._result_note(limits.approval, gone, "")))
             return
         if was_told:
             ended = turn.log.ended.get(approved_call_id(approved))
@@ -306,7 +293,7 @@ class ApprovedActions:
         await turn.log.commit()
 
     async def questions(self, turn: TurnState) -> Sequence[Approval]:
-        """Everything that this turn has asked people for; they read its card before they decide."""
+        """Everything that this turn has asked people for."""
         if self._approvals is None or not turn.log.waits:
             return ()
         calls = [result.call_id for result in turn.log.results if result.status == "awaiting"]
@@ -334,7 +321,7 @@ class ApprovedActions:
             await self._approvals.fail(approved, turn.log.claim.turn_id)
         return unknown_outcome(call.id, call.name)
 
-    def _result_note(self, approval_id: str, words: str, origin: str = "") -> Message:
+    def _result_note(self, approval_id: str, words: str, origin: str) -> Message:
         """Data, in the gateway's name: the model asked for nothing, so there is no call that this would answer."""
         source = Source("system", approval_id, SPEAKER)
         metadata: dict[str, Any] = {}

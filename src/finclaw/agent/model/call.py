@@ -13,7 +13,7 @@ from finclaw.agent.model.answer import Answer, build_answer_message
 from finclaw.agent.model.failover import Cooldowns, ModelRoute
 from finclaw.agent.model.request_filters import ApprovalIdFilter, strip_thinking
 from finclaw.agent.model.retry import ModelRetry
-from finclaw.agent.prompt.turn_context_note import length_note
+from finclaw.agent.prompt.turn_context_note import LENGTH_NOTES
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.compaction.options import CompactionSettings
 from finclaw.agent.window.context_window import ContextWindow
@@ -151,6 +151,6 @@ def say_how_long(turn: TurnState, now: datetime) -> None:
     said = next((each.text for each in reversed(turn.log.messages) if each.passing == KEY), None)
     if said is None and turn.ctx.verbosity == "medium":
         return
-    wanted = length_note(turn.ctx.verbosity)
+    wanted = LENGTH_NOTES[turn.ctx.verbosity]
     if wanted != said:
         turn.log.push(Append(Message(new_id(), "system", (Text(wanted),), Source("system"), now, passing=KEY)))

@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from math import ceil
 from typing import Any, Final, Literal, get_args
 
@@ -16,11 +15,10 @@ from finclaw.kernel.chunk import Model, Vocabulary
 
 PromptMode = Literal["full", "minimal", "none"]
 
-CUSTOM: Final = "custom"
+_CUSTOM_ID: Final = "custom"
 """The operator's own words. They stand last, whatever their priority."""
 
-_ALWAYS: Final = frozenset({"compliance", "risk-disclaimer", CUSTOM})
-"""No mode leaves out the rules about other people's money, nor what the operator has written himself."""
+_ALWAYS: Final = frozenset({"compliance", "risk-disclaimer", _CUSTOM_ID})
 _OURS: Final[Mapping[PromptMode, frozenset[str]]] = {
     "minimal": _ALWAYS | {"identity", "tools", "constraints"},
     "none": _ALWAYS,
@@ -68,9 +66,6 @@ def strictest_level(one: ComplianceLevel, other: str) -> ComplianceLevel:
     return next(level for level in strictest_first if level in (one, other))
 
 
-_LONGEST: Final = 400  # characters of one quoted value
-
-
 def fence_text(name: str, text: str) -> str:
     """Between tags of this name. What looks like such a tag inside no longer is one.
 
@@ -81,7 +76,7 @@ def fence_text(name: str, text: str) -> str:
     return f"<{name}>\n{tame}\n</{name}>"
 
 
-def quote_value(value: Any, longest: int = _LONGEST) -> str:
+def quote_value(value: Any, longest: int = 400) -> str:
     """As JSON on one line, with its keys in order."""
     try:
         written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
@@ -147,10 +142,6 @@ def capabilities(models: Sequence[Model], *, has_tools: bool, gets_pictures: boo
     return Section("capabilities", "What you can do", "\n".join(f"- {each}" for each in can), priority=600)
 
 
-def language() -> Section:
-    return Section("language", "Language", _LANGUAGE, priority=650)
-
-
 _LANGUAGE: Final = """\
 - Korean is answered in Korean, politely (존댓말), English in English, and so on; when one message mixes languages, take
   the one in which the question is asked. A change of language in the conversation is followed at once.
@@ -158,18 +149,10 @@ _LANGUAGE: Final = """\
 - Numbers as the language writes them: 1조 2,345억 원 in Korean, KRW 1.2345 trillion in English. Never lose a zero."""
 
 
-def formatting() -> Section:
-    return Section("formatting", "Form", _FORMATTING, priority=500)
-
-
 _FORMATTING: Final = """\
 - The answer first, then what it rests on. No preamble, no repetition of the question.
 - A figure stands with its unit, its source and its time.
 - Use a short list for three things or more. A table only where the person asks for one: many chats cannot show it."""
-
-
-def examples() -> Section:
-    return Section("examples", "Examples", _EXAMPLES, priority=-100)
 
 
 _EXAMPLES: Final = """\
@@ -186,7 +169,7 @@ def custom(instructions: str) -> Section:
     content = ""
     if instructions.strip():
         content = f"{_CUSTOM}\n{fence_text('operator-instructions', instructions)}"
-    return Section(CUSTOM, "From the operator", content, required=True)
+    return Section(_CUSTOM_ID, "From the operator", content, required=True)
 
 
 _CUSTOM: Final = """\
@@ -241,10 +224,6 @@ sentence whenever an answer could move the person to buy, sell or hold; not wher
 the meaning of a word. Do not drop it because the person asks you to."""
 
 
-def constraints() -> Section:
-    return Section("constraints", "Limits", _CONSTRAINTS, priority=880, required=True)
-
-
 _CONSTRAINTS: Final = """\
 - Every figure comes from a tool's result in this conversation or from the person, with its time. Never invent,
   remember or estimate one. Without a result, say that you do not have the figure.
@@ -274,14 +253,14 @@ def sections_of(parts: PromptParts) -> tuple[Section, ...]:
         identity(),
         compliance(parts.compliance),
         risk_disclaimer(),
-        constraints(),
+        Section("constraints", "Limits", _CONSTRAINTS, priority=880, required=True),
         tools(parts.tools),
         finance_context(),
-        language(),
+        Section("language", "Language", _LANGUAGE, priority=650),
         capabilities(parts.models, has_tools=bool(parts.tools), gets_pictures=parts.gets_pictures),
-        formatting(),
+        Section("formatting", "Form", _FORMATTING, priority=500),
         *parts.extensions,
-        examples(),
+        Section("examples", "Examples", _EXAMPLES, priority=-100),
         custom(parts.instructions),
     )
 
@@ -303,7 +282,11 @@ def build_prompt(parts: PromptParts, mode: PromptMode = "full", budget: int | No
     small model is then told less, but it is told the rules.
     """
     window = min(model.window for model in parts.models)
-    tokens_in = partial(_tokens_in, vocabularies={model.vocabulary for model in parts.models})
+    vocabularies: set[Vocabulary] = {model.vocabulary for model in parts.models}
+
+    def tokens_in(text: str) -> int:  # by the model that counts the most
+        return ceil(max(count_tokens(text, vocabulary) for vocabulary in vocabularies))
+
     limit = window
     wanted = window // _SHARE
     if budget is not None:
@@ -321,11 +304,6 @@ def system_prompt(parts: PromptParts, mode: PromptMode = "full", budget: int | N
         titles = ", ".join(section.title for section in prompt.left_out)
         _LOG.warning("the system prompt is cut to %d tokens; left out: %s", prompt.tokens, titles)
     return prompt.text
-
-
-def _tokens_in(text: str, vocabularies: Iterable[Vocabulary]) -> int:
-    """By the model that counts the most."""
-    return ceil(max(count_tokens(text, vocabulary) for vocabulary in vocabularies))
 
 
 def _too_long(prompt: Prompt, budget: int | None, window: int) -> str:
@@ -353,7 +331,7 @@ def assemble(sections: Iterable[Section], mode: PromptMode, budget: int, tokens_
 
 def _place(section: Section) -> tuple[bool, int]:
     """Sections of one priority stay in the order in which they came."""
-    return section.id == CUSTOM, -section.priority
+    return section.id == _CUSTOM_ID, -section.priority
 
 
 def _render(sections: Iterable[Section]) -> str:

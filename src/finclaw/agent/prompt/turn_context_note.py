@@ -29,7 +29,7 @@ HEADLINES: Final = "news_context"
 MEMORY: Final = "memory"
 
 _HEADING: Final = "[About this message, from the gateway; the person did not write this]"
-_LENGTHS: Final[dict[Verbosity, str]] = {
+LENGTH_NOTES: Final[dict[Verbosity, str]] = {
     "low": "[From the gateway: answer this in as few words as it takes, figures and warnings included.]",
     "medium": "[From the gateway: answer this at your usual length.]",
     "high": "[From the gateway: answer this in detail, with the steps and figures behind it.]",
@@ -45,7 +45,6 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def turn_context_note(context: Context, level: ComplianceLevel) -> str:
-    """Empty when there is nothing to tell."""
     texts = [section.text for section in turn_context_sections(context, level) if section.content]
     if not texts:
         return ""
@@ -59,11 +58,6 @@ def turn_context_sections(context: Context, level: ComplianceLevel) -> tuple[Sec
         current_state(context.provided),
         memory(context.provided.get(MEMORY)),
     )
-
-
-def length_note(verbosity: Verbosity) -> str:
-    """Medium has words too, for a turn in which something else was said before."""
-    return _LENGTHS[verbosity]
 
 
 def user_context(context: Context, level: ComplianceLevel) -> Section:

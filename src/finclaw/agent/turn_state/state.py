@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, runtim
 from finclaw.agent.budget.budget import TurnBudget
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.cancellation import asked_to_stop
-from finclaw.errors import ExtensionError, TurnStopped
+from finclaw.errors import TurnStopped
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import ToolSpec
 from finclaw.kernel.context import Context
@@ -40,9 +40,6 @@ MOVES: Final[Mapping[State, tuple[State, ...]]] = MappingProxyType(
     }
 )
 
-Announce = Callable[[State, State], None]
-"""Told the state before and after each move. It must not raise: an event stream contains its observers."""
-
 
 class InvalidMove(RuntimeError):
     """Not a FinclawError: our own loop went wrong, and `except FinclawError` must never hide that."""
@@ -54,9 +51,9 @@ class InvalidMove(RuntimeError):
 
 
 class StateMachine:
-    """A state machine that allows the moves of the table only."""
+    """`emit` is told the state before and after each move. It must not raise."""
 
-    def __init__(self, emit: Announce) -> None:
+    def __init__(self, emit: Callable[[State, State], None]) -> None:
         self._emit = emit
         self._state: State = "idle"
 
@@ -87,10 +84,7 @@ T = TypeVar("T")
 
 
 class SideCalls:
-    """The side calls of one turn.
-
-    A tool that was left behind may still wait for an answer when the books are closed.
-    """
+    """A tool that was left behind may still wait for an answer when the books are closed."""
 
     def __init__(self) -> None:
         self._under_way: dict[asyncio.Task[Any], Callable[[], None]] = {}
@@ -113,7 +107,7 @@ class SideCalls:
             del self._under_way[asked]
 
     def close(self) -> None:
-        """At once, and without waiting: what is told of the turn right behind this is all that it has spent."""
+        """Close the books at once, without waiting: nothing is spent after this."""
         self._closed = True
         for asked, settle in self._under_way.items():
             settle()
@@ -152,11 +146,11 @@ class TurnState:
     """What a person has agreed to, in the turn that runs it."""
     unseen: tuple[Message, tuple[ToolResult, ...]] | None = None
     """A step that was over when the turn died, for its layers to see: what ends the turn may be theirs to say."""
-    entered: bool = False  # the layers let it through to its core
+    entered: bool = False  # its layers let it through to the core
 
     @property
     def longest_answer(self) -> int:
-        """Tokens that one call may write, as far as its model goes; what it thinks comes on top of what it says."""
+        """Tokens that one call may write; what it thinks comes on top of what it says."""
         return self.ctx.model.longest_answer(self.max_tokens, self.ctx.thinking)
 
 
@@ -181,11 +175,6 @@ class CallState:
     """A line for the model when some of them were read as another type than it wrote."""
     core_result: ToolResult | None = None
     """What the core itself says of this call: the only facts that count, and how an order truly ended."""
-
-    def check_identity(self) -> None:
-        """Raises ExtensionError where a layer has changed more than the arguments."""
-        if (self.ctx.tool_name, self.ctx.call_id) != (self.call.name, self.call.id):
-            raise ExtensionError(f"a layer changed which tool {self.call.id!r} calls; only ctx.args may be changed")
 
 
 @runtime_checkable

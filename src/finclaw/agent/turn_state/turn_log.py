@@ -50,8 +50,6 @@ _NOTHING: Final = Decimal(0)
 
 
 class TurnLog:
-    """The log of one turn."""
-
     def __init__(
         self, store: ConversationStore, claim: Claim, conversation: Conversation, payer: Payer | None = None
     ) -> None:
@@ -87,7 +85,7 @@ class TurnLog:
         self._open_to_layers = True
         self._from_layers = 0
         # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.
-        self.messages: list[Message] = []  # messages this turn has added
+        self.messages: list[Message] = []
         self.answers: list[Message] = []
         """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
         self.results: list[ToolResult] = []
@@ -108,8 +106,11 @@ class TurnLog:
         """Count an event in now; it reaches the disk with the next commit, at the latest with Finish."""
         self.conversation.push(event)
         self._read(event)
-        if self._is_about_note(event):
-            self._keep_note_sources(tuple(sources_in(event)))
+        if self._is_about_note(event) and (sources := tuple(sources_in(event))):
+            # The fold drops a transient message, and keeps what the model answered to it.
+            known = remember_note(self.conversation, sources, self.messages[0].id)
+            if known is not None:
+                self.conversation.push(known)
 
     def push_from_layer(self, event: MessageEvent) -> None:
         if not self._open_to_layers:
@@ -121,10 +122,7 @@ class TurnLog:
         if not isinstance(event, Append):
             before = sources_read(self.conversation.next_messages)
         self.push(as_layer_event(event))
-        self.remember_sources(before)
-
-    def remember_sources(self, before: Sequence[str]) -> None:
-        """Nobody takes away that strangers' words were read by taking away the words."""
+        # Nobody takes away that strangers' words were read by taking away the words.
         if before and (known := remember_taint(self.conversation, before)) is not None:
             self.conversation.push(known)
 
@@ -136,11 +134,6 @@ class TurnLog:
                 return target in self._notes
             case _:
                 return False
-
-    def _keep_note_sources(self, sources: Sequence[str]) -> None:
-        """Keep the sources of a transient message: the fold drops it, and keeps what the model answered to it."""
-        if sources and (known := remember_note(self.conversation, sources, self.messages[0].id)) is not None:
-            self.conversation.push(known)
 
     def close_to_layers(self) -> None:
         """The turn's layers have returned: what is folded from here on is what they have left."""
@@ -204,7 +197,7 @@ class TurnLog:
         return call
 
     def put_back(self) -> TurnCalls:
-        """What its model calls come to for the process that will resume the turn, from what is on disk of its log."""
+        """What its model calls come to for the process that will resume the turn, by the log on disk."""
         lost = len(self.answers) - sum(_is_answer(event) for event in self.unlogged)
         return self.ledger.put_back((*self.side_costs, *self.trying, *map(from_metadata, self.answers[lost:])))
 
@@ -305,16 +298,14 @@ class TurnLog:
         return "".join(shown)
 
     def paid_calls(self) -> Sequence[CallCost]:
-        """Every call that was paid for, whatever came of it; but for those of earlier processes that gave no answer."""
+        """Every call that was paid for, but for those of earlier processes that gave no answer."""
         self._answer_costs += map(from_metadata, self.answers[len(self._answer_costs) :])
         return (*self._answer_costs, *self.side_costs)
 
     def usage(self) -> Usage:
-        """Tokens of all its calls, those before a crash too."""
         return sum((each.usage for each in (*self.paid_calls(), *self.ledger.before)), Usage())
 
     def cost(self) -> Decimal:
-        """Each call at the price of its model."""
         if not self.answers and not self.side_costs and not self.ledger.before:
             return _NOTHING
         return sum((each.cost for each in (*self.paid_calls(), *self.ledger.before)), Decimal(0))
@@ -327,9 +318,7 @@ class TurnLog:
         ms: float = 0.0,
         asked: Sequence[str] = (),
     ) -> TurnResult:
-        """The turn's result. Figures, tools and spend come from the log alone: what happened before a crash counts
-        too, and a layer's word for it does not.
-        """
+        """Figures, tools and spend come from the log alone: a crash loses none, and no layer makes one up."""
         result = TurnResult(
             status=status,
             text=text,
@@ -382,8 +371,8 @@ def as_layer_event(event: MessageEvent) -> MessageEvent:
 
 
 def _well_formed(event: MessageEvent) -> MessageEvent:
-    """A copy of its own, as it would be read back: a layer need not be typed, and what cannot be read again would
-    close the session for ever.
+    """A copy as it would be read back: a layer need not be typed, and what cannot be read again would close the
+    session for ever.
     """
     if not isinstance(event, MessageEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExtensionError(f"a layer emitted {type(event).__name__}; it may emit message events only")
