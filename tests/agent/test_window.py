@@ -31,7 +31,6 @@ from finclaw.agent.window.size import (
     Capacity,
     ContextNotifier,
     ContextSize,
-    ContextSizes,
     Status,
     Thresholds,
     part_of,
@@ -198,15 +197,6 @@ def test_the_sums_are_those_of_a_recount(base: tuple[Message, ...], events: list
             assert gauge.breakdown == naive(conversation)
     gauge.follow(conversation)
     assert gauge.breakdown == naive(conversation)
-
-
-def test_only_the_last_sessions_are_remembered() -> None:
-    gauges = ContextSizes(count, count_text, new_correction, limit=2)
-    first = gauges.of("1")
-    assert gauges.of("1") is first
-    gauges.of("2")
-    gauges.of("3")
-    assert gauges.of("1") is not first
 
 
 # ── measured usage ──────────────────────────────────────────────────────────────────────────────────────────
@@ -451,7 +441,7 @@ async def test_a_smaller_model_gets_a_shorter_conversation() -> None:
     assert turn.events == []
     assert await turn.guard.fit(model(4_096, "small"), 1_024, "", ()) == 1_024
     assert turn.gauge.tokens <= 2_048
-    assert turn.guard.state(model(4_096, "small"), 1_024).status == "safe"
+    assert Capacity.of(model(4_096, "small"), 1_024, Thresholds()).status(turn.gauge.tokens) == "safe"
 
 
 @pytest.mark.spec("W-05", "DX-37")

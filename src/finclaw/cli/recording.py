@@ -17,7 +17,6 @@ from finclaw.agent.model.answer import stop_of
 from finclaw.agent.turn_state.state import CallState
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.context_window import ContextGuard
-from finclaw.agent.window.size import Breakdown, Capacity, Thresholds, WindowState
 from finclaw.errors import InvalidArguments, ProviderError
 from finclaw.kernel.chunk import (
     Chunk,
@@ -203,9 +202,6 @@ class _AsRecorded(ContextGuard):
 
     def note_usage(self, usage: Usage, answer: Message) -> None:
         pass
-
-    def state(self, model: Model, max_tokens: int) -> WindowState:
-        return Capacity.of(model, max_tokens, Thresholds()).state(0, Breakdown())
 
 
 def ran_out_of_time(outcome: Outcome | None) -> bool:

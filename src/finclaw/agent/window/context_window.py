@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -11,8 +12,8 @@ from finclaw.agent.budget.call_ledger import measured_size
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.agent.window.compaction.compact import Compactor
 from finclaw.agent.window.compaction.options import CompactionSettings, Options, Strategy, is_summary
-from finclaw.agent.window.compaction.summary import Summaries, instructions, transcript
-from finclaw.agent.window.size import Capacity, ContextSize, ContextSizes, Thresholds, WindowState
+from finclaw.agent.window.compaction.summary import INSTRUCTIONS, Summaries, transcript
+from finclaw.agent.window.size import Capacity, ContextSize, Thresholds, WindowState
 from finclaw.agent.window.tokens import CorrectionFactor, Estimator, characters_of
 from finclaw.errors import ContextTooLong, ProviderTimeout
 from finclaw.ids import new_id
@@ -28,13 +29,13 @@ LOOK_CLOSER: Final = 0.6
 NEARLY_FULL: Final = 0.8
 """Of what goes in. Our estimates are never under by more than a fifth, so from here on it may have been too much."""
 SUMMARY_SECONDS: Final = 180.0
-
+MOST_SESSIONS: Final = 1_000
 MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
 """A question of our own: its answer is no part of the conversation, and is paid for like any."""
 
 
 class ContextWindow:
-    """The context window of every model. `estimator` is that of a model, the same with which its calls are paid for."""
+    """`estimator` gives that of a model, the same with which its calls are paid for."""
 
     def __init__(
         self, clock: Clock, ask: MakeSideCall, estimator: Callable[[Model], Estimator], compaction: CompactionSettings
@@ -44,13 +45,11 @@ class ContextWindow:
         self._look_closer = min(LOOK_CLOSER, compaction.start * LOOK_CLOSER / 0.85)
         self._ask = ask
         self._estimator = estimator
-        self._sizes: dict[Vocabulary, ContextSizes] = {}
+        self._sizes: dict[Vocabulary, Callable[[str], ContextSize]] = {}
+        """By session, of those that were active last."""
 
     async def fit(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> int:
-        """Before each call, of the model that will be asked: the longest answer that it may be asked for.
-
-        Raises ContextTooLong when what must be sent is too much for it.
-        """
+        """The longest answer that the model may be asked for. Raises ContextTooLong when no answer fits."""
         longest = model.longest_answer(turn.max_tokens, turn.ctx.thinking)
         is_guarded = turn.guard is not None and model == turn.ctx.model
         if not is_guarded and not self._may_be_tight(turn, tools, model):
@@ -58,12 +57,11 @@ class ContextWindow:
         return await self._guard(turn, model).fit(model, longest, turn.ctx.system, tools)
 
     def note_usage(self, turn: TurnState, usage: Usage, answer: Message) -> None:
-        """After each answer, before it is in the conversation."""
         if turn.guard is not None:
             turn.guard.note_usage(usage, answer)
 
     async def shrink_after_refusal(self, turn: TurnState, model: Model) -> bool:
-        """The model that was asked refused the request as too long. False: nothing more can be taken away."""
+        """The model refused the request as too long. False: nothing more can be taken away."""
         return await self._guard(turn, model).shrink_after_refusal(
             model, model.longest_answer(turn.max_tokens, turn.ctx.thinking)
         )
@@ -78,8 +76,8 @@ class ContextWindow:
         return capacity.ratio(head + messages) >= NEARLY_FULL
 
     def _may_be_tight(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> bool:
-        """By what a model itself measured last, and what came since at a token a character, which is too much
-        for nearly everything: no walk over the history, and nothing to remember.
+        """By what a model itself measured last, and a token a character for what came since, which is generous: no
+        walk over the history, and nothing to remember.
         """
         limit = min(
             model.window * self._look_closer, model.window - model.longest_answer(turn.max_tokens, turn.ctx.thinking)
@@ -110,13 +108,18 @@ class ContextWindow:
         estimator = self._estimator(model)
         count = estimator.tokens_of
         count_text = estimator.tokens_in
-        sizes = self._sizes.setdefault(model.vocabulary, ContextSizes(count, count_text, self._correction_of))
+        if model.vocabulary not in self._sizes:
+
+            def new_size(_session: str) -> ContextSize:
+                return ContextSize(count, count_text, self._correction_of)
+
+            self._sizes[model.vocabulary] = lru_cache(maxsize=MOST_SESSIONS)(new_size)
         summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
         return ContextGuard(
             turn.ctx.conversation,
             turn.log.push,
             input_id=turn.ctx.input.id,
-            size=sizes.of(turn.ctx.ids["session"]),
+            size=self._sizes[model.vocabulary](turn.ctx.ids["session"]),
             compact=Compactor(summaries, count, count_text, self._clock.now),
             emit=turn.ctx.emit,
             ids=turn.ctx.ids,
@@ -128,7 +131,7 @@ class ContextWindow:
             text = (Text(transcript(messages)),)
             request = ModelRequest(
                 model=model,
-                system=instructions(limit),
+                system=INSTRUCTIONS.format(limit=limit),
                 messages=(Message(new_id(), "user", text, Source("system"), self._clock.now()),),
                 max_tokens=min(limit, model.max_output),
             )
@@ -148,15 +151,13 @@ _SHARE: Final = 0.6
 
 
 class ContextPolicy(Struct, kw_only=True):
-    """The policy of a guard, which a turn's layers may set."""
-
     thresholds: Thresholds = Thresholds()
     strategy: Strategy = "hybrid"
     recent: int = 6
 
     @staticmethod
     def of(settings: CompactionSettings) -> "ContextPolicy":
-        """The policy with which a turn begins. Warnings come between the target and the start, in the usual steps."""
+        """Warnings come between the target and the start, in the usual steps."""
         step = (settings.start - settings.target) / 7
         warn = round(settings.target + 4 * step, 4)  # people are told these
         notify = round(settings.start - step, 4)
@@ -193,7 +194,7 @@ class ContextGuard:
         size.follow(conversation)
 
     async def fit(self, model: Model, max_tokens: int, system: str, tools: Sequence[ToolSpec]) -> int:
-        """Before each model call: compacts if need be. Gives the longest answer that may be asked for.
+        """Compact if need be, and return the longest answer that may be asked for.
 
         Raises ContextTooLong when what must be sent is too much for this model.
         """
@@ -203,7 +204,10 @@ class ContextGuard:
         self._size.follow(self._conversation)
         state = self._tell(capacity)
         if state.compaction_needed:
-            self._must_fit(model, capacity, self._least())  # else everything would be forgotten for nothing
+            messages = reversed(self._conversation.next_messages)
+            own_input = next((each for each in messages if each.id == self._input_id), None)
+            least = self._size.tokens_with(own_input)
+            self._must_fit(model, capacity, least)  # else everything would be forgotten for nothing
             await self._shrink(capacity)
             state = self._tell(capacity)
         self._must_fit(model, capacity, state.current_tokens)
@@ -224,15 +228,6 @@ class ContextGuard:
         """After each answer, before it is in the conversation."""
         self._size.note_usage(usage, answer)
 
-    def state(self, model: Model, max_tokens: int) -> WindowState:
-        capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
-        return capacity.state(self._size.tokens, self._size.breakdown)
-
-    def _least(self) -> int:
-        """What is sent however much is taken away: the head, and the person's current input."""
-        messages = reversed(self._conversation.next_messages)
-        return self._size.tokens_with(next((each for each in messages if each.id == self._input_id), None))
-
     @staticmethod
     def _must_fit(model: Model, capacity: Capacity, tokens: int) -> None:
         if capacity.status(tokens) == "exceeded":
@@ -247,7 +242,6 @@ class ContextGuard:
         return state
 
     async def _shrink(self, capacity: Capacity) -> bool:
-        """Whether anything was gained."""
         seen = self._conversation.next_messages
         options = self._options(capacity)
         done = await self._compact(seen, options, self._fell_back)

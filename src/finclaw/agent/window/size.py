@@ -1,6 +1,5 @@
 """The size of a conversation in tokens, and the capacity of a model's context window."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Final, Literal
@@ -44,8 +43,6 @@ class Thresholds(Struct, frozen=True, kw_only=True):
 
 
 class Breakdown(Struct, frozen=True):
-    """Tokens by where they come from."""
-
     system: int = 0
     tools: int = 0
     conversation: int = 0
@@ -58,10 +55,7 @@ class Breakdown(Struct, frozen=True):
 
 
 class WindowState(Struct, frozen=True, kw_only=True):
-    """The state of the window.
-
-    `breakdown` is as counted; `current_tokens` is the same corrected by what the model itself has measured.
-    """
+    """`breakdown` is as counted; `current_tokens` is the same corrected by what the model itself has measured."""
 
     current_tokens: int
     max_tokens: int
@@ -88,7 +82,6 @@ class Capacity(Struct, frozen=True):
 
     @property
     def reserve(self) -> int:
-        """Kept free for the answer."""
         return min(max(self.asked, self.table.reserve), int(self.window * _MOST_FOR_ANSWER))
 
     @property
@@ -98,8 +91,8 @@ class Capacity(Struct, frozen=True):
 
     @property
     def full(self) -> float:
-        """What ratios are measured by: the window, or less where the answer needs so much that the limit comes before
-        the hard stop. So the hard stop never lies beyond what the model takes in.
+        """What ratios are measured by: the window, or less where the answer needs so much room that the hard stop
+        would lie beyond what the model takes in.
         """
         return min(float(self.window), self.limit / self.table.stop)
 
@@ -111,7 +104,6 @@ class Capacity(Struct, frozen=True):
 
     @property
     def target(self) -> int:
-        """What compaction brings a request down to."""
         return max(1, self.floor, int(self.full * self.table.target))
 
     def ratio(self, tokens: int) -> float:
@@ -139,11 +131,9 @@ class Capacity(Struct, frozen=True):
         )
 
     def answer_room(self, tokens: int) -> int:
-        """The longest answer that may be asked for behind so many tokens; never more than was wanted."""
         return max(1, min(self.asked, self.window - tokens))
 
     def at(self, threshold: float) -> int:
-        """The first number of tokens that is at the threshold."""
         return ceil(self.full * threshold)
 
 
@@ -166,7 +156,6 @@ class ContextSize:
     """The size of one session's requests, also across turns.
 
     What the model measures corrects what is counted, for the request that it measured and for all that comes after.
-    `correction` is that of a model, learned by whoever pays for its calls.
     """
 
     def __init__(self, count: CountMessage, count_text: CountText, correction: Correction) -> None:
@@ -191,7 +180,6 @@ class ContextSize:
             self._measured = None  # it was of a longer conversation
 
     def head(self, system: str, tools: Sequence[ToolSpec]) -> None:
-        """What stands before the messages. Counted when it changes."""
         fresh = (system, tuple(tools))
         if fresh != self._head:
             self._head = fresh
@@ -215,14 +203,12 @@ class ContextSize:
         return max(0, measured + self._correction.to_model(self.counted - counted))
 
     def tokens_with(self, message: Message | None) -> int:
-        """The size of a request with this message alone."""
         counted = self._system + self._tools
         if message is not None:
             counted += self._count(message)
         return self._correction.to_model(counted)
 
     def as_counted(self, tokens: int) -> int:
-        """So many of the model's tokens, in those of the counter."""
         return self._correction.to_ours(tokens)
 
     def note_usage(self, usage: Usage, answer: Message) -> None:
@@ -234,43 +220,21 @@ class ContextSize:
         self._measured = (sent + usage.output, counted + self._count(answer))
 
     def note_overflow(self, limit: int) -> None:
-        """The model refused the request as too long."""
         self._correction.learn_overflow(self.counted, limit)
         self._measured = None
 
     def use(self, model: Model) -> None:
-        """What one model measured says nothing about another."""
         if model.id != self._model:
             self._model = model.id
             self._correction = self._correction_of(model)
-            self._measured = None
+            self._measured = None  # what one model measured says nothing about another
 
     def forget_measured(self) -> None:
-        """After a compaction: it was of a longer conversation."""
         self._measured = None
 
 
-class ContextSizes:
-    """A cache of the sizes of the sessions that were active last. Any may be dropped; a new one counts once."""
-
-    def __init__(self, count: CountMessage, count_text: CountText, correction: Correction, limit: int = 1_000) -> None:
-        self._make = lambda: ContextSize(count, count_text, correction)
-        self._limit = limit
-        self._kept: OrderedDict[str, ContextSize] = OrderedDict()
-
-    def of(self, session: str) -> ContextSize:
-        size = self._kept.pop(session, None) or self._make()
-        self._kept[session] = size
-        while len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
-        return size
-
-
 class ContextNotifier:
-    """A notifier that says once which threshold was crossed.
-
-    It lives longer than a turn: a new turn is no new crossing.
-    """
+    """Says once which threshold was crossed. It lives longer than a turn: a new turn is not a new crossing."""
 
     def __init__(self) -> None:
         self._status: Status = "safe"

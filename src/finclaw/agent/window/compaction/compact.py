@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from finclaw.agent.window.compaction.draft import CompactionDraft, Shape, cut, level_results, shorten_results
 from finclaw.agent.window.compaction.facts import facts_of, kept_list, missing
-from finclaw.agent.window.compaction.options import Compaction, Options, Strategy, is_pinned, is_summary
+from finclaw.agent.window.compaction.options import Compaction, Options, Strategy, is_summary
 from finclaw.agent.window.compaction.summary import HEADING, FellBack, Summaries
 from finclaw.agent.window.tokens import CountMessage, CountText
 from finclaw.ids import new_id
@@ -80,15 +80,16 @@ class _Work:
         self._draft = draft
         self._options = options
         self._target = options.target_tokens
-        self._shape = Shape(draft.original, input_id=options.input_id, recent=options.recent, is_pinned=is_pinned)
+        self._shape = Shape(draft.original, input_id=options.input_id, recent=options.recent)
         self._summaries = summaries
         self._count = count
         self._fell_back = fell_back
         self._now = now
         self._frame = count(_OPENING) + _FRAME
+        self._most_summary = min(_MOST_SUMMARY, self._target // 4)
         self.strategy: Strategy = options.strategy
         self.summary: str | None = None
-        self.asked = 0  # how many summaries have been asked for
+        self.asked = 0
 
     async def run(self) -> None:
         self._make_room_among_the_protected()
@@ -130,7 +131,7 @@ class _Work:
         level_results(self._draft, self._shape.protected(), goal, least, self._count)
 
     async def _summarise(self, *, as_little_as_possible: bool) -> None:
-        """What lies before the input and what came after it are two ranges: each summary stands in its own place."""
+        """What lies before the input and what came after it are two ranges, each with a summary in its own place."""
         stretches = self._shape.stretches()
         stretches.sort(key=lambda units: -self._draft.size(self._shape.places(units)))
         for units in stretches:
@@ -140,10 +141,6 @@ class _Work:
             if as_little_as_possible:
                 chosen = self._as_many_as_needed(units, self._most_summary)
             await self._summarise_stretch(units, chosen)
-
-    @property
-    def _most_summary(self) -> int:
-        return min(_MOST_SUMMARY, self._target // 4)
 
     async def _summarise_stretch(self, whole: list[range], chosen: list[range]) -> None:
         places = self._shape.places(chosen)
@@ -177,13 +174,11 @@ class _Work:
         return min(self._most_summary, int(room / MARGIN))
 
     def _drop_old(self) -> None:
-        """What was done since the input is told behind it: else it would look as if nothing had been done yet."""
         for units in self._shape.stretches():
             if not self.fits:
                 self._drop(units)
 
     def _drop(self, units: list[range]) -> None:
-        """The oldest first, whole; a note in their place says so and keeps the facts."""
         # An earlier summary is not lost with the oldest messages: it lives on in the note.
         former = self._draft.size(self._notes())
         room = min(self._target // 8, _MOST_NOTE) + min(self._target // 4, former)
@@ -195,7 +190,7 @@ class _Work:
             self._leave_out(places, min(room, self._target - self._draft.total + self._draft.size(places)))
 
     def _leave_out(self, places: Sequence[int], tokens: int) -> None:
-        """Replace messages without a model: by what an earlier summary said, their number, and their facts."""
+        """Replace messages by what an earlier summary said, their number, and their facts."""
         gone = self._still_there(places)
         line = f"[{_stand_for_all(gone):,} earlier messages were left out]"
         left = tokens - self._frame - self._count(line)
@@ -243,10 +238,11 @@ class _Work:
         return None
 
     def _replace(self, places: Sequence[int], text: str, tokens: int) -> None:
-        """Replace these messages by the text and the facts that it lacks, as far as there is room."""
+        """Replace messages by the text and the facts that it lacks, as far as there is room."""
         gone = self._still_there(places)
         slot = self._slot(places)
-        self._draft.clear(places)
+        for place in places:
+            self._draft.put(place, None)
         left = tokens - self._frame - self._count(text)
         if slot is None or (left < 0 and self._draft.remaining):
             return
@@ -263,13 +259,9 @@ class _Work:
         self._draft.put(slot, Message(new_id(), role, blocks, Source("system", name="compaction"), self._now, metadata))
 
     def _still_there(self, places: Sequence[int]) -> list[Message]:
-        """The messages that are left at these places: their results as they were before they were shortened."""
-        found: list[Message] = []
-        for place in places:
-            message = self._draft[place]
-            if message is not None:
-                found.append(message if is_summary(message) else self._draft.original[place])
-        return found
+        """The messages that are left, with their results as they were before they were shortened."""
+        found = ((self._draft.original[place], self._draft[place]) for place in places)
+        return [now if is_summary(now) else before for before, now in found if now is not None]
 
     def _notes(self) -> list[int]:
         found = ((place, self._draft[place]) for place in self._draft.remaining)

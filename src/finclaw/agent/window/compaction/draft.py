@@ -5,7 +5,7 @@ A cut text keeps its head and its tail; a marker between them says how much is g
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from finclaw.agent.window.compaction.facts import names_in
+from finclaw.agent.window.compaction.options import is_pinned
 from finclaw.agent.window.tokens import CountMessage, CountText, arguments_text
 from finclaw.kernel.message import (
     Block,
@@ -30,7 +31,7 @@ from finclaw.transcript.integrity import calls_of, match_results
 
 
 class CompactionDraft:
-    """A draft: at each place the message as it is now, or none. Places are those of the conversation it began with."""
+    """At each place the message as it is now, or none. Places are those of the original conversation."""
 
     def __init__(self, messages: Sequence[Message], count: CountMessage) -> None:
         self.original = messages
@@ -48,10 +49,6 @@ class CompactionDraft:
         self.total += size - self.sizes[place]
         self.sizes[place] = size
         self._now[place] = message
-
-    def clear(self, places: Iterable[int]) -> None:
-        for place in places:
-            self.put(place, None)
 
     def size(self, places: Iterable[int]) -> int:
         return sum(map(self.sizes.__getitem__, places))
@@ -80,15 +77,13 @@ class CompactionDraft:
 
 
 class Shape:
-    """The shape of a conversation: what belongs together, and what may be removed.
+    """What belongs together in a conversation, and what may be removed.
 
     A unit is the smallest piece that can go without parting a call from its result. The person's current input and
     pinned messages never go, the recent ones only when nothing else helps, and passing ones with their turn.
     """
 
-    def __init__(
-        self, messages: Sequence[Message], *, input_id: str, recent: int, is_pinned: Callable[[Message], bool]
-    ):
+    def __init__(self, messages: Sequence[Message], *, input_id: str, recent: int) -> None:
         self.units = _units(messages)
         self.input = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].id == input_id), -1)
         self._passing = {place for place, message in enumerate(messages) if message.passing}
@@ -102,11 +97,10 @@ class Shape:
         self._recent_from = _start_of_last(messages, recent)
 
     def removable(self) -> list[range]:
-        """Old units, oldest first."""
         return self._may_go[: self._old]
 
     def stretches(self) -> list[list[range]]:
-        """The removable units before the input, and those since: what a summary stands for lies on one side of it."""
+        """The removable units before the input, and those since: a summary stands for units of one side."""
         since = bisect_right(self._may_go, self.input, hi=self._old, key=attrgetter("start"))
         return [units for units in (self._may_go[:since], self._may_go[since : self._old]) if units]
 
@@ -118,7 +112,6 @@ class Shape:
         self._recent_from = max(self._recent_from, unit.stop)
 
     def protected(self) -> list[int]:
-        """Every place that is not removable."""
         return sorted({*chain.from_iterable((*self._settled, *self.recent())), *self._passing})
 
     def places(self, units: Iterable[range]) -> list[int]:
@@ -127,7 +120,6 @@ class Shape:
 
     @property
     def _old(self) -> int:
-        """How many of those that may go are old."""
         return bisect_right(self._may_go, self._recent_from, key=attrgetter("stop"))
 
 
@@ -240,7 +232,7 @@ _MOST_SHORTENED: Final = 100
 
 
 def shorten_results(draft: CompactionDraft, places: Sequence[int], target: int, count: CountText) -> None:
-    """The largest first, until the target is reached: so the fewest messages change."""
+    """The largest first, so that the fewest messages change."""
     candidates = [place for place in places if (message := draft[place]) is not None and message.role == "tool"]
     candidates.sort(key=lambda place: -draft.sizes[place])
     for names in (True, False):  # the names in them are worth some room, but no exchange
@@ -264,7 +256,7 @@ def level_results(draft: CompactionDraft, places: Sequence[int], goal: int, leas
 
 
 def common_level(sizes: Sequence[int], goal: int) -> int:
-    """The size to which the larger ones must be cut so that all together are within the goal."""
+    """The size to which the larger ones must be cut so that their sum meets the goal."""
     left = goal
     ordered = sorted(sizes)
     for place, size in enumerate(ordered):

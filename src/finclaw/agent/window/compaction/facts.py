@@ -63,7 +63,7 @@ def facts_of(messages: Sequence[Message]) -> tuple[KeptFact, ...]:
         by_role["user" if is_summary(message) else message.role].append(message)
     said = chain(_texts(by_role["user"]), _texts(by_role["assistant"]))
     results = islice(_texts(by_role["tool"]), _MOST_RESULTS)
-    facts = dict.fromkeys(open_questions(messages))
+    facts = dict.fromkeys(_open_questions(messages))
     for fact in chain(_find(said), _identifiers(results)):
         if len(facts) >= _MOST_FACTS:
             break
@@ -75,16 +75,13 @@ def missing(facts: Iterable[KeptFact], summary: str) -> list[KeptFact]:
     """Those that the summary does not have, the most important first."""
     plain = _normalize(summary)
     told = {_normalize(fact.text) for fact in _find([summary])}
-    lost: list[KeptFact] = []
-    for fact in facts:
-        text = _normalize(fact.text)
-        if text not in told and not _contains(plain, text):
-            lost.append(fact)
+    texts = ((fact, _normalize(fact.text)) for fact in facts)
+    lost = [fact for fact, text in texts if text not in told and not _contains(plain, text)]
     return sorted(lost, key=lambda fact: _RANK[fact.kind])
 
 
 def kept_list(lost: Sequence[KeptFact], tokens: int, count: CountText) -> str:
-    """As many of them as the room allows, as a short list; empty when there is none."""
+    """As many of them as the room allows, as a short list."""
     lines: list[str] = []
     for kind in _RANK:
         words = [fact.text for fact in lost if fact.kind == kind]
@@ -109,7 +106,7 @@ def names_in(text: str, tokens: int, count: CountText) -> str:
     return ", ".join(names)
 
 
-def open_questions(messages: Sequence[Message]) -> list[KeptFact]:
+def _open_questions(messages: Sequence[Message]) -> list[KeptFact]:
     """What was asked last, by whomever, since what stays may answer it; and what the person asked in vain."""
     found: list[KeptFact] = []
     for message in reversed(messages):

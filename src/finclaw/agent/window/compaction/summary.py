@@ -28,10 +28,7 @@ _CONTROL: Final = {code: None for code in (*range(0x20), 0x7F) if chr(code) not 
 
 
 class Summaries:
-    """A writer of summaries.
-
-    It remembers how far the last summary condensed, because that says in how many parts the next one must be asked.
-    """
+    """Remembers how far the last summary condensed: that says in how many parts the next one must be asked."""
 
     def __init__(self, summarise: Summarise, count: CountMessage, count_text: CountText, window: int) -> None:
         self._summarise = summarise
@@ -43,7 +40,7 @@ class Summaries:
     async def __call__(
         self, messages: Sequence[Message], tokens: int, fell_back: FellBack, sizes: Sequence[int]
     ) -> str | None:
-        """A summary within so many tokens of messages of these sizes; None when there is none to be had."""
+        """None when there is none to be had within so many tokens."""
         readable, sizes = self._readable(messages, sizes)
         if sum(sizes) <= self._room:
             whole = await self._ask(readable, tokens, sum(sizes))
@@ -153,10 +150,6 @@ BEGIN: Final = "BEGIN CONVERSATION"
 END: Final = "END CONVERSATION"
 
 _FORGED: Final = re.compile(r"(BEGIN|END)[ \t]+(CONVERSATION)")
-
-
-def instructions(limit: int) -> str:
-    return INSTRUCTIONS.format(limit=limit)
 
 
 def transcript(messages: Sequence[Message]) -> str:
