@@ -1,7 +1,4 @@
-"""An action that needs approval, and whether its quote has drifted since a person saw it.
-
-Prices that have moved too far are asked for anew.
-"""
+"""An action that needs approval, and whether its quote has drifted since a person saw it."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -57,6 +54,4 @@ def _read_number(value: Any) -> Decimal | None:
         number = Decimal(str(value))
     except InvalidOperation:
         return None
-    if not number.is_finite():
-        return None
-    return number
+    return number if number.is_finite() else None

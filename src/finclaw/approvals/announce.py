@@ -1,14 +1,10 @@
-"""The announcer of approvals: one event for every change of an approval's state."""
-
-from collections.abc import Iterable
+"""One event for every change of an approval's state."""
 
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.event import ApprovalChange, ApprovalChanged, Emit
 
 
 class Announcer:
-    """An emitter of `ApprovalChanged` events."""
-
     def __init__(self, emit: Emit, agent: str) -> None:
         self._emit = emit
         self._agent = agent
@@ -30,10 +26,6 @@ class Announcer:
                 conversation=approval.conversation,
             )
         )
-
-    def each(self, change: ApprovalChange, approvals: Iterable[Approval]) -> None:
-        for approval in approvals:
-            self(change, approval)
 
 
 def unheard() -> Announcer:

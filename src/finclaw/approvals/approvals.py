@@ -18,7 +18,7 @@ from finclaw.approvals.action import Action, has_drifted
 from finclaw.approvals.announce import Announcer
 from finclaw.approvals.card import card, decision_buttons
 from finclaw.approvals.grants import Grants
-from finclaw.approvals.people import People, approvers_for, decides_here, identity_of, may_decide, may_still_give
+from finclaw.approvals.people import People, approvers_for, decides_here, identity_of, may_decide
 from finclaw.approvals.remote_approvers import ApprovalLimits, ChatDirectory, Crowded, KnownAs, RemoteApprovers
 from finclaw.approvals.settings import ApprovalSettings
 from finclaw.errors import SessionError, ToolDenied
@@ -58,7 +58,7 @@ V = TypeVar("V")
 
 
 class ApprovalAndInboxStore(ApprovalStore, Inbox, Protocol):
-    """A store of approvals and of the messages about them."""
+    pass
 
 
 class Approvals:
@@ -107,9 +107,8 @@ class Approvals:
         asked = self._question(action, authenticated=channel.authenticated)
         asked = replace(asked, lapsed=await self.grants.lapse(action))
         async with self._asking:
-            asked = replace(
-                asked, sent_to=await self._remote_approvers.addressees(asked, await self._find_deciders(asked))
-            )
+            deciders = await self._find_deciders(asked)
+            asked = replace(asked, sent_to=await self._remote_approvers.addressees(asked, deciders))
             shown = card(asked, prefix=self._prefix, max_length=channel.max_length)
             kept = await self._store.ask(replace(asked, card=shown))
         if kept.hash != asked.hash:
@@ -120,7 +119,7 @@ class Approvals:
         return kept
 
     async def asked_by_calls(self, session: str, turn_id: str, calls: Sequence[str]) -> Sequence[Approval]:
-        """What these calls of a turn have asked for, in their order. Mostly it is open still."""
+        """What these calls of a turn have asked for, in their order."""
         found: dict[str, Approval] = {}
         for states in (_OPEN, _EVERY):
             if any(call not in found for call in calls):
@@ -130,9 +129,8 @@ class Approvals:
 
     def buttons(self, asked: Sequence[Approval]) -> tuple[ActionButton, ...]:
         """Buttons below the cards in the chat in which they were asked for, if anybody there may decide."""
-        shown = [
-            each for each in asked if each.chat_type != "direct" or decides_here(each, self._people, self._settings)
-        ]
+        people = self._people
+        shown = [each for each in asked if each.chat_type != "direct" or decides_here(each, people, self._settings)]
         return decision_buttons(shown, self._prefix)
 
     async def _find_deciders(self, asked: Approval) -> Sequence[KnownAs]:
@@ -142,7 +140,8 @@ class Approvals:
         try:
             return self._limits.deciders_with_room(asked, waiting)
         except Crowded:
-            told = messages.limit_message(asked, f"{asked.turn_id}:crowded:{self._limit_message_suffix}")
+            told = messages.line_message(asked, "crowded")
+            told = replace(told, message_id=f"{asked.turn_id}:crowded:{self._limit_message_suffix}")  # once for a turn
             await self._store.accept(told, asked.session, self._submit)
             raise
 
@@ -189,7 +188,7 @@ class Approvals:
         asked = await self._store.approval(approval_id)
         if asked is None or session not in (None, asked.session):
             raise ToolDenied("there is no such approval here; nothing was run")
-        if asked.state == "granted" and not self._still_counts(asked):
+        if asked.state == "granted" and not self.grants.may_still_give(asked):  # other settings may have come since
             await self.fail(asked, turn_id)
             raise ToolDenied(f"{asked.decided_by} may no longer approve it; {asked.tool} was not run. Ask again")
         if not await self._store.use(approval_id, turn_id, action_hash(asked.tool, asked.args, asked.definition)):
@@ -199,11 +198,6 @@ class Approvals:
         self._announce("run", asked, by=turn_id)
         return asked
 
-    def _still_counts(self, asked: Approval) -> bool:
-        """The gateway may have got other settings between the yes and the run."""
-        authenticated = self._chats.capabilities(asked.channel).authenticated
-        return may_still_give(asked, self._people, self._settings, authenticated=authenticated)
-
     def has_drifted(self, asked: Approval, quote: Mapping[str, Any] | None) -> bool:
         """Whether the prices are no longer those on the card. Observers are told when they are not."""
         drifted = has_drifted(asked.quote, quote, Decimal(str(self._settings.drift_percent)))
@@ -212,7 +206,7 @@ class Approvals:
         return drifted
 
     async def fail(self, approved: Approval, turn_id: str) -> None:
-        """What was taken did not run, or nobody knows how it ended: the record says so."""
+        """Record that what was taken did not run, or that nobody knows how it ended."""
         if await self._store.fail(approved.id, turn_id):
             self._announce("failed", approved, by=turn_id)
 
@@ -242,7 +236,12 @@ class Approvals:
         told = redact_for_display(reason)
         decision = Decision(verdict=verdict, by=identity_of(evidence), scope=scope, reason=told)
         if verdict == "granted":
-            decided = await self._grant(asked, decision, evidence, session)
+            giver = None
+            if session is not None and session != asked.session:
+                giver = (evidence, session)
+            submit_run = partial(self._submit_run, asked.id, giver)
+            message = messages.decision_message(asked, decision)
+            decided = await self._store.decide(asked.id, decision, message, submit_run)
             change: ApprovalChange = "approved"
         else:
             # The answer to this very decision tells of a denial in the chat where it was asked for.
@@ -252,15 +251,6 @@ class Approvals:
         if not isinstance(decided, Refusal):
             self._announce(change, decided, by=decision.by)
         return decided
-
-    async def _grant(
-        self, asked: Approval, decision: Decision, evidence: Inbound, session: str | None
-    ) -> Approval | Refusal:
-        giver: tuple[Inbound, str] | None = None
-        if session is not None and session != asked.session:
-            giver = (evidence, session)
-        submit_run = partial(self._submit_run, asked.id, giver)
-        return await self._store.decide(asked.id, decision, messages.decision_message(asked, decision), submit_run)
 
     def _submit_run(self, approval_id: str, giver: tuple[Inbound, str] | None, accepted: Accepted) -> None:
         """Called by the commit of the decision. The giver is known before the run begins, which may end at once."""
@@ -274,7 +264,7 @@ class Approvals:
         return self._runs.get(approval_id)
 
     async def tell_giver(self, approved: Approval, line: str) -> None:
-        """Tell whoever approved it in another chat what came of it, there."""
+        """Tell whoever approved it in another chat what came of it."""
         giver = self._givers.pop(approved.id, None)
         if giver is not None:
             evidence, session = giver
@@ -285,7 +275,7 @@ class Approvals:
         return may_decide(asked, evidence, self._people, self._settings, authenticated=authenticated)
 
     async def approval(self, typed: str) -> Approval | None:
-        """By its id as somebody typed it: whole, or a beginning that only one has, of open ones first."""
+        """By its id as somebody typed it: whole, or an unambiguous beginning."""
         found = await self._find(typed)
         if isinstance(found, str):
             return None
@@ -323,14 +313,15 @@ class Approvals:
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def sweep(self) -> datetime | None:
-        """Tell about those whose time is over, remind of those that have waited for half of theirs, and ask approvers
-        in other chats who have not been asked yet.
+        """Tell of those that expired, remind of those at half of their time, and ask approvers in other chats.
 
         Gives the moment at which there will be something to tell; None while nothing is open.
         """
-        self._announce.each("expired", await self._store.expire(messages.expiry_message, self._submit))
-        self._announce.each("reminded", await self._store.remind(messages.reminder_message, self._submit))
-        waiting = await self._store.approvals(("pending", "granted"), limit=_MANY)
+        for expired in await self._store.expire(partial(messages.line_message, line="expired"), self._submit):
+            self._announce("expired", expired)
+        for reminded in await self._store.remind(partial(messages.line_message, line="reminder"), self._submit):
+            self._announce("reminded", reminded)
+        waiting = await self._store.approvals(_OPEN, limit=_MANY)
         await self._remote_approvers.send(waiting)
         return min(map(_next, waiting), default=None)
 
@@ -342,7 +333,6 @@ def _keep_newest(kept: OrderedDict[str, V], key: str, value: V) -> None:
 
 
 def _next(asked: Approval) -> datetime:
-    """When there is something to tell about it."""
     if asked.state != "pending" or asked.reminded_at is not None:
         return asked.expires_at
     return asked.asked_at + (asked.expires_at - asked.asked_at) / 2
@@ -354,8 +344,6 @@ _AFTER_TROUBLE: Final = 5.0
 
 
 class ApprovalWatch:
-    """A background task that the app starts and stops."""
-
     def __init__(self, approvals: Approvals, clock: Clock) -> None:
         self._approvals = approvals
         self._clock = clock

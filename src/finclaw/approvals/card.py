@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from finclaw.approvals.display import format_lines, quote_text, time_of_day
+from finclaw.approvals.display import format_lines, quote_text, time_of_day, tool_name
 from finclaw.errors import ToolDenied
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.envelope import ActionButton
@@ -93,23 +93,19 @@ _LABELS: Final[dict[Language, tuple[str, str]]] = {"en": ("Approve", "Deny"), "k
 
 def decision_buttons(asked: Sequence[Approval], prefix: str = "/") -> tuple[ActionButton, ...]:
     """Two below one card; below several, those of each, with the beginning of the id that its card shows."""
-    return tuple(button for each in asked for button in _decision(each, prefix, several=len(asked) > 1))
-
-
-def _decision(approval: Approval, prefix: str, *, several: bool) -> Iterable[ActionButton]:
-    yes, no = _LABELS[approval.language]
-    if several:
-        which = short_id(approval.id)
-        yes = f"{yes} {which}"
-        no = f"{no} {which}"
-    yield ActionButton(label=yes, command=f"{prefix}approve {approval.id}", style="primary")
-    yield ActionButton(label=no, command=f"{prefix}deny {approval.id}", style="danger")
+    buttons: list[ActionButton] = []
+    for approval in asked:
+        yes, no = _LABELS[approval.language]
+        which = f" {short_id(approval.id)}" if len(asked) > 1 else ""
+        buttons.append(ActionButton(label=yes + which, command=f"{prefix}approve {approval.id}", style="primary"))
+        buttons.append(ActionButton(label=no + which, command=f"{prefix}deny {approval.id}", style="danger"))
+    return tuple(buttons)
 
 
 def _paragraphs(approval: Approval, words: dict[str, str]) -> Iterable[str]:
     yield words["title"]
     yield ""
-    action = words["action"].format(tool=quote_text(approval.tool)[1:-1])
+    action = words["action"].format(tool=tool_name(approval))
     yield _QUESTIONS[approval.language].get(approval.tool, action)
     if approval.args:
         yield from (f"• {line}" for line in format_lines(approval.args))
@@ -141,7 +137,7 @@ def _how(approval: Approval, words: dict[str, str], prefix: str, *, elsewhere: b
     yield words["decide"].format(prefix=prefix, id=short_id(approval.id))
     if wider := [scope for scope in approval.scopes if scope != "once"]:
         yield words["scopes"].format(scopes=" / ".join(wider))
-    yield words["expires"].format(time=deadline(approval))
+    yield words["expires"].format(time=time_of_day(approval.expires_at, approval.language))
 
 
 def _whose(approval: Approval, words: dict[str, str]) -> str:
@@ -151,11 +147,6 @@ def _whose(approval: Approval, words: dict[str, str]) -> str:
     if approval.chat_type == "direct":
         return words["for"].format(who=who)
     return words["shared"].format(who=who, place=quote_text(approval.conversation))
-
-
-def deadline(approval: Approval) -> str:
-    """The time of day after which it is a no, where the person is."""
-    return time_of_day(approval.expires_at, approval.language)
 
 
 def _name(approver: str, words: dict[str, str]) -> str:

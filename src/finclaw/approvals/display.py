@@ -28,12 +28,12 @@ def time_of_day(moment: datetime, language: Language) -> str:
     return f"{local:%H:%M:%S} ({_NAMES[language].get(name, name)})"
 
 
-def day_and_time(moment: datetime, language: Language = "en") -> str:
-    return f"{moment.astimezone(_zone(moment, language)):%Y-%m-%d %H:%M:%S %Z}"
+def day_and_time(moment: datetime) -> str:
+    return f"{moment.astimezone(_zone(moment, 'en')):%Y-%m-%d %H:%M:%S %Z}"
 
 
-def day_of(moment: datetime, language: Language = "en") -> str:
-    return f"{moment.astimezone(_zone(moment, language)):%Y-%m-%d}"
+def day_of(moment: datetime) -> str:
+    return f"{moment.astimezone(_zone(moment, 'en')):%Y-%m-%d}"
 
 
 def _zone(moment: datetime, language: Language) -> tzinfo | None:
@@ -80,8 +80,8 @@ def quote_text(value: str) -> str:
     """In quotes, as JSON has it."""
     if _AMBIGUOUS.isdisjoint(value):
         return f'"{"".join(map(_show_character, value))}"'
-    katakana = list(map(_is_among_katakana, value, _list_neighbours(value), reversed(_list_neighbours(value[::-1]))))
-    return f'"{"".join(map(_show_look_alike, value, katakana))}"'
+    behind = reversed(_list_neighbours(value[::-1]))
+    return f'"{"".join(map(_show_look_alike, value, _list_neighbours(value), behind))}"'
 
 
 def _list_neighbours(value: str) -> list[str]:
@@ -95,15 +95,12 @@ def _list_neighbours(value: str) -> list[str]:
     return found
 
 
-def _is_among_katakana(character: str, before: str, behind: str) -> bool:
-    return any("\u30a1" <= each <= "\u30fa" for each in (before, behind))
-
-
-def _show_look_alike(character: str, katakana: bool) -> str:
+def _show_look_alike(character: str, before: str, behind: str) -> str:
     """Of two that are drawn alike one is shown as it is: katakana beside other katakana, and elsewhere its double.
 
     What stands beside looks the same in both readings, so one picture is always one text.
     """
+    katakana = any("\u30a1" <= each <= "\u30fa" for each in (before, behind))
     if character in _AMBIGUOUS and (character in _LOOK_ALIKE) != katakana:
         return _escape_character(character)
     return _show_character(character)
@@ -193,7 +190,7 @@ _LONGEST_ENDING: Final = 600
 
 
 def action_line(approval: Approval, longest: int = LONGEST) -> str:
-    """`broker__order: symbol = "AAPL"; quantity = 10`, cut where it is too long for a line."""
+    """`broker__order: symbol = "AAPL"; quantity = 10`, cut to its length."""
     line = tool_name(approval)
     if shown := redact_for_display("; ".join(_parts(approval))):  # before the cut: no half of a secret is left
         line = f"{line}: {shown}"
@@ -222,7 +219,7 @@ def tool_name(approval: Approval) -> str:
 
 
 def short_ids(approvals: Collection[Approval]) -> dict[str, str]:
-    """For each id the shortest beginning that lists show and that no other of them has."""
+    """The shortest beginning of each id that no other of them has."""
     ids = [each.id for each in approvals]
     return {each: _unlike(each, ids) for each in ids}
 

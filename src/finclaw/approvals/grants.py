@@ -19,8 +19,6 @@ _MANY: Final = 1_000
 
 
 class Grants:
-    """A lookup of valid grants, and their revocation."""
-
     def __init__(
         self,
         store: ApprovalStore,
@@ -45,7 +43,7 @@ class Grants:
         return next((grant for grant, _ in await self._valid(_MANY) if _is_for(grant, action)), None)
 
     async def lapse(self, action: Action) -> str:
-        """End those for exactly this whose givers may no longer give them; gives the identity of the last of them."""
+        """End those whose givers may no longer give them; gives the identity of the last of these."""
         lapsed = ""
         while (grant := await self._first(action)) is not None and await self._giver_may(grant) is None:
             asked = await self._store.approval(grant.id)
@@ -68,12 +66,13 @@ class Grants:
     async def _giver_may(self, grant: Grant) -> Approval | None:
         """The approval that gave it; None when whoever decided about that might not do so now."""
         asked = await self._store.approval(grant.id)
-        if asked is None:
-            return None
-        authenticated = self._chats.capabilities(asked.channel).authenticated
-        if not may_still_give(asked, self._people, self._settings, authenticated=authenticated):
+        if asked is None or not self.may_still_give(asked):
             return None
         return asked
+
+    def may_still_give(self, asked: Approval) -> bool:
+        authenticated = self._chats.capabilities(asked.channel).authenticated
+        return may_still_give(asked, self._people, self._settings, authenticated=authenticated)
 
     async def list_grants(self, limit: int = 100) -> Sequence[Standing]:
         return [self._describe_grant(grant, asked) for grant, asked in await self._valid(limit)]
@@ -90,7 +89,7 @@ class Grants:
         return [(grant, asked) for grant, asked in pairs if asked is not None]
 
     async def revoke(self, typed: str, evidence: Inbound) -> Standing | Refusal:
-        """Take one back. Whoever it lets act may give it up, and whoever might give it may take it back."""
+        """Whoever a grant lets act may give it up, and whoever might give it may take it back."""
         grant_id = await self._id_of(typed)
         asked = grant_id and await self._store.approval(grant_id)
         if not asked:

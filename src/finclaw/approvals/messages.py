@@ -5,8 +5,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from finclaw.approvals.card import deadline
-from finclaw.approvals.display import action_line
+from finclaw.approvals.display import action_line, time_of_day
 from finclaw.kernel.approval import Addressee, Approval, Decision
 from finclaw.kernel.envelope import ActionButton, Inbound, Limits, Outbound, Sender
 from finclaw.text import Language
@@ -44,27 +43,14 @@ _WORDS: Final[dict[Language, dict[Line, str]]] = {
 def decision_message(approval: Approval, decision: Decision) -> Inbound:
     """For the requester's session: an approval runs the action there; a denial is a line."""
     if decision.verdict != "denied":
-        return _inbound(approval, "granted", limits=Limits(approval=approval.id))
+        run = line_message(approval, "granted")
+        return replace(run, from_extension=None, limits=Limits(approval=approval.id))
     if decision.reason:
-        return _line_message(approval, "denied_because", decision.reason)
-    return _line_message(approval, "denied")
-
-
-def expiry_message(approval: Approval) -> Inbound:
-    return _line_message(approval, "expired")
-
-
-def reminder_message(approval: Approval) -> Inbound:
-    return _line_message(approval, "reminder")
-
-
-def limit_message(asked: Approval, name: str) -> Inbound:
-    """For a question that nobody was asked. `name`: the id of the message, so that one turn gets it once."""
-    return replace(_line_message(asked, "crowded"), message_id=name)
+        return line_message(approval, "denied_because", decision.reason)
+    return line_message(approval, "denied")
 
 
 def card_message(addressee: Addressee, buttons: tuple[ActionButton, ...]) -> Inbound:
-    """The card, for an approver in a chat of their own."""
     return Inbound(
         text=addressee.card,
         channel=addressee.channel,
@@ -79,7 +65,6 @@ def card_message(addressee: Addressee, buttons: tuple[ActionButton, ...]) -> Inb
 
 
 def outcome_message(approved: Approval, evidence: Inbound, line: str) -> Inbound:
-    """The outcome of an approved action, for the chat in which it was approved."""
     return Inbound(
         text=line,
         channel=evidence.channel,
@@ -94,21 +79,14 @@ def outcome_message(approved: Approval, evidence: Inbound, line: str) -> Inbound
     )
 
 
-def _line_message(approval: Approval, line: Line, reason: str = "") -> Inbound:
-    return _inbound(approval, line, from_extension=SPEAKER, reason=reason)
-
-
-def _inbound(
-    approval: Approval, line: Line, *, limits: Limits | None = None, from_extension: str | None = None, reason: str = ""
-) -> Inbound:
-    shown = {
-        "tool": approval.tool,
-        "action": action_line(approval),
-        "id": short_id(approval.id),
-        "reason": reason,
-        "time": deadline(approval),
-    }
-    words = _WORDS[approval.language][line].format(**shown)
+def line_message(approval: Approval, line: Line, reason: str = "") -> Inbound:
+    words = _WORDS[approval.language][line].format(
+        tool=approval.tool,
+        action=action_line(approval),
+        id=short_id(approval.id),
+        reason=reason,
+        time=time_of_day(approval.expires_at, approval.language),
+    )
     return Inbound(
         text=words,
         channel=approval.channel,
@@ -120,6 +98,5 @@ def _inbound(
         chat_type=approval.chat_type,
         thread=approval.thread,
         mentions_us=True,
-        from_extension=from_extension,
-        limits=limits,
+        from_extension=SPEAKER,
     )

@@ -43,8 +43,6 @@ class PersonSettings:
 
 
 class People:
-    """Everybody whom the settings name, and whoever is at this machine."""
-
     def __init__(self, people: Iterable[PersonSettings] = (), vouching: Collection[str] = ()) -> None:
         """`vouching`: who speaks for others, each under a label (`identity/label`), and lends them their own roles."""
         self._vouching = tuple(vouching)
@@ -60,17 +58,16 @@ class People:
                 self._names[each] = person.name
                 self._known_as[each] = person.known_as
         here = tuple(each for each in LOCAL if each not in self._roles)
-        self._entries = [*((person.name, person.known_as) for person in people), ("owner", here)]
+        self.entries: Sequence[tuple[str, Sequence[str]]] = (
+            *((person.name, person.known_as) for person in people),
+            ("owner", here),
+        )
+        """Everybody by name, with their identities: the settings' people, and the owner."""
         for each in here:
             self._roles[each] = ("owner",)
             self._known_as[each] = here
 
-    def entries(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Everybody by name, with their identities: the settings' people, and the owner."""
-        return self._entries
-
     def roles(self, known_as: Iterable[str]) -> tuple[str, ...]:
-        """The roles of a person with these identities."""
         return tuple(dict.fromkeys(role for who in known_as for role in self._roles_of(who)))
 
     def sender(self, inbound: Inbound) -> Sender:
@@ -92,10 +89,7 @@ class People:
         return self._names.get(who, who)
 
     def known_as(self, who: str) -> tuple[str, ...]:
-        """All the identities of the person behind one of them.
-
-        Whoever writes under a label (`X/label`) holds the token or account `X`, so those of `X` are among them.
-        """
+        """All the identities of one person: whoever writes under a label (`X/label`) holds the token or account `X`."""
         own = self._own_identities(who)
         holder = _label_holder(who)
         if holder is None:
@@ -177,7 +171,7 @@ def may_decide(
         return None
     if who != approval.asked_by or not _is_their_own(approval):
         return "not_an_approver"
-    if not _same_chat(approval, evidence):
+    if evidence.chat_type != "direct" or evidence.conversation != approval.conversation:
         return "elsewhere"
     return None
 
@@ -227,10 +221,4 @@ def _nobodys_word(evidence: Inbound, *, authenticated: bool) -> RefusalReason | 
 
 
 def _is_their_own(approval: Approval) -> bool:
-    """Whoever asked may decide, because they asked where nobody else does."""
     return approval.chat_type == "direct" and approval.asked_by in approval.approvers
-
-
-def _same_chat(approval: Approval, evidence: Inbound) -> bool:
-    """Where a person decides for themselves, and nobody else reads or writes."""
-    return evidence.chat_type == "direct" and evidence.conversation == approval.conversation

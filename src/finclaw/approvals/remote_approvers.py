@@ -23,8 +23,6 @@ from finclaw.kernel.store_port import Inbox
 
 
 class Chat(Struct, frozen=True, kw_only=True):
-    """A direct chat with somebody."""
-
     session: str
     channel: str
     account: str
@@ -62,8 +60,6 @@ class Crowded(ToolDenied):
 
 
 class ApprovalLimits:
-    """A check of the limits, made before somebody is asked."""
-
     def __init__(self, people: People, settings: ApprovalSettings) -> None:
         self._people = people
         self._settings = settings
@@ -102,10 +98,10 @@ class ApprovalLimits:
 
 
 class RemoteApprovers:
-    """A sender of cards to remote approvers.
+    """Sends cards to approvers in other chats.
 
-    The addressees are stored with the approval. Sending is accepting a message by an id that is stored, too: it may be
-    done again after a crash, and happens once.
+    The addressees are stored with the approval, with the ids of their messages: sending again after a crash is
+    idempotent.
     """
 
     def __init__(
@@ -161,11 +157,8 @@ class RemoteApprovers:
             if asked.state != "pending" or asked.id in self._sent:
                 continue
             for addressee in asked.sent_to:
-                await self._send(asked, addressee)
+                told = messages.card_message(addressee, decision_buttons([asked], self._prefix))
+                accepted = await self._inbox.accept(told, addressee.session, self._submit)
+                if not accepted.duplicate:
+                    self._announce("notified", asked, by=addressee.name)
             self._sent.add(asked.id)
-
-    async def _send(self, asked: Approval, addressee: Addressee) -> None:
-        told = messages.card_message(addressee, decision_buttons([asked], self._prefix))
-        accepted = await self._inbox.accept(told, addressee.session, self._submit)
-        if not accepted.duplicate:
-            self._announce("notified", asked, by=addressee.name)

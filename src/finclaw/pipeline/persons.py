@@ -40,7 +40,7 @@ _MENTIONS: Final = re.compile(r"\s*(?:<?@[^\s>]{1,128}>?[,:]?\s+)*")
 
 async def open_directory(store: PersonStore, people: People) -> "PersonDirectory":
     """With the settings' people in the store, and the owner: they are there before anybody has written."""
-    await store.seed_people(people.entries())
+    await store.seed_people(people.entries)
     return PersonDirectory(await store.known_people())
 
 
@@ -110,7 +110,7 @@ class PersonService:
     async def drop(self, person: Person) -> None:
         """Hold nothing of a person who was erased. Whoever the settings name is known again by these alone."""
         self._directory.remove(person)
-        await self._store.seed_people(self._people.entries())
+        await self._store.seed_people(self._people.entries)
         for known in await self._store.known_people():
             self._directory.put(known)
 
