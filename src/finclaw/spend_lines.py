@@ -22,12 +22,10 @@ def merge_lines(lines: Iterable[Spend]) -> tuple[Spend, ...]:
 
 
 async def sum_costs(store: Store, now: datetime, days: int, by: CostsBy) -> Sequence[Cost]:
-    """Sum the costs of the last days, today included."""
     return await store.costs(local_day(now) - timedelta(days=days - 1), by)
 
 
 async def sum_today(store: Store, now: datetime, agent: str, limit: Decimal | None) -> Today:
-    """Sum what an agent has cost today, beside its limit."""
     agents = await store.costs(local_day(now), "agent")
     spent = sum((cost.cost for cost in agents if cost.name == agent), Decimal(0))
     return Today(day=local_day(now), zone=_zone_name(now), cost=spent, agent_day_usd=limit)
@@ -39,7 +37,6 @@ def mark_interrupted(line: Spend) -> Spend:
 
 
 def _zone_name(moment: datetime) -> str:
-    """What the zone of this machine is called at that time, such as `KST` or `UTC`."""
     return moment.astimezone().tzname() or "local time"
 
 

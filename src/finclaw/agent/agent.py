@@ -184,10 +184,7 @@ class Agent:
         return budget.open_turn(ids, emit, log.ledger.payer.user, log.cost(), log.ledger.unbooked_lines())
 
     def reserve_first_call(self, inbound: Inbound, user: str) -> Reserve | None:
-        """What a commit that begins a turn reserves for it: its first model call follows without another commit.
-
-        None where the budget has no room for it: then nothing may leave that is not reserved by itself.
-        """
+        """None: the budget has no room for a turn's first call, so each call must be reserved by its own commit."""
         abilities = self._abilities
         settings = self._settings
         model = abilities.model

@@ -73,17 +73,13 @@ class Permission:
                 assert_never(judgement.verdict)
 
     def denied_tools(self, asked_in: Context) -> frozenset[str]:
-        """The tools of which no call may run for whoever asks: the model is not offered them."""
         if not self._policy.may_deny_always:
             return frozenset()
         tools = self._tools.list()
         return frozenset([tool.spec.name for tool in tools if self._policy.always_denies(self._facts(asked_in, tool))])
 
     def _carries_out(self, call: CallState, tool: Tool, args: Mapping[str, Any]) -> bool:
-        """What the model has put together may carry what it knows to whoever is asked for it.
-
-        An address that stands in the person's words, or in a page as it was read, carries nothing but the choice.
-        """
+        """An address that the model composed may carry what it knows; one from a person or a page does not."""
         if tool.group != _GOES_OUT:
             return False
         conversation = call.turn.log.conversation
@@ -105,7 +101,6 @@ class Permission:
         return tool is None or tool.group == "agent"
 
     def _facts(self, asked_in: Context, tool: Tool) -> PolicyContext:
-        """What policy must know beside the arguments: the tool, and for whom it would run."""
         inbound = asked_in.inbound
         user = f"{inbound.channel}:{inbound.sender.id}"
         if inbound.limits is not None and inbound.limits.pool == "subagent":

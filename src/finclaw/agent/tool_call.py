@@ -62,8 +62,6 @@ _MAY_HAVE_HAPPENED: Final = (ToolTimeout, ToolStopped, ToolUnavailable, CutOff)
 
 
 class ToolCallRunner:
-    """What surrounds the ring of layers of a tool call."""
-
     def __init__(
         self,
         ring: Ring[ToolCallContext, ToolResult],
@@ -149,11 +147,7 @@ class ToolCallRunner:
         return await self._guard_result(result, inner)
 
     async def _guard_result(self, result: ToolResult, inner: CallState) -> ToolResult:
-        """Guard whatever leaves the ring, so that no layer can put anything unguarded, or another's, past it.
-
-        Of the facts only those stay that a tool has given, of files and buttons those of this one: a layer may take
-        one away, and never make one up.
-        """
+        """Guard what leaves the ring: a layer may take facts, files and buttons away, and never make one up."""
         call = inner.call
         options = self._guards.of(call.name)
         guarded = await guard_off_loop(result.content, options, is_error=result.is_error)
@@ -210,10 +204,7 @@ def safe_failure(failure: ToolFailure | None, options: GuardOptions) -> ToolFail
 
 
 def _hold_to_core_result(inner: CallState, result: ToolResult) -> ToolResult:
-    """Of what has begun to move money a layer may say more or less, and never that it ended otherwise.
-
-    Nor may it hide that a person is asked, or say so where nobody is.
-    """
+    """No layer may hide or invent that a person is asked, or how a call that moved money ended."""
     core = inner.core_result
     if core is not None and core.status == "awaiting":
         return core
@@ -232,8 +223,6 @@ def _hold_to_core_result(inner: CallState, result: ToolResult) -> ToolResult:
 
 
 class ToolCallCore:
-    """The core of a tool call, which no layer can reach."""
-
     def __init__(
         self,
         tools: ToolRegistry,

@@ -293,7 +293,6 @@ class ApprovedActions:
         await turn.log.commit()
 
     async def questions(self, turn: TurnState) -> Sequence[Approval]:
-        """Everything that this turn has asked people for."""
         if self._approvals is None or not turn.log.waits:
             return ()
         calls = [result.call_id for result in turn.log.results if result.status == "awaiting"]

@@ -29,7 +29,6 @@ class Action(Struct, frozen=True, kw_only=True):
     quote: Mapping[str, Any] | None = None
     sources: tuple[str, ...] = ()
     definition: str = ""
-    """The digest of the tool's definition, where somebody else defines it."""
 
 
 def has_drifted(shown: Mapping[str, Any] | None, now: Mapping[str, Any] | None, percent: Decimal) -> bool:

@@ -119,7 +119,6 @@ class Approvals:
         return kept
 
     async def asked_by_calls(self, session: str, turn_id: str, calls: Sequence[str]) -> Sequence[Approval]:
-        """What these calls of a turn have asked for, in their order."""
         found: dict[str, Approval] = {}
         for states in (_OPEN, _EVERY):
             if any(call not in found for call in calls):
@@ -180,11 +179,7 @@ class Approvals:
         )
 
     async def take(self, approval_id: str, turn_id: str, session: str | None = None) -> Approval:
-        """The action that may now run, once. Raises ToolDenied, with words for the person, when it may not.
-
-        A session that is given must be the one that asked. Who calls has looked into the turn's log before: a tool
-        that has begun is not begun again.
-        """
+        """Take an action to run, once. Raises ToolDenied when it may not run, or when another session asked for it."""
         asked = await self._store.approval(approval_id)
         if asked is None or session not in (None, asked.session):
             raise ToolDenied("there is no such approval here; nothing was run")
@@ -222,10 +217,7 @@ class Approvals:
         reason: str = "",
         session: str | None = None,
     ) -> Approval | Refusal:
-        """Take a decision. `evidence` is the message that carried it, as its channel authenticated it.
-
-        `session` is the one that message belongs to: what comes of an approval is told there, too.
-        """
+        """`evidence` is the message that carried the decision, `session` the session of that message."""
         asked = await self._find(typed)
         if isinstance(asked, str):
             return Refusal(asked)
@@ -313,10 +305,7 @@ class Approvals:
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def sweep(self) -> datetime | None:
-        """Tell of those that expired, remind of those at half of their time, and ask approvers in other chats.
-
-        Gives the moment at which there will be something to tell; None while nothing is open.
-        """
+        """Tell of expired approvals, remind, and ask remote approvers. Returns when the next one is due."""
         for expired in await self._store.expire(partial(messages.line_message, line="expired"), self._submit):
             self._announce("expired", expired)
         for reminded in await self._store.remind(partial(messages.line_message, line="reminder"), self._submit):

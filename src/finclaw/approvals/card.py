@@ -73,10 +73,7 @@ TITLES: Final = tuple(words["title"] for words in _WORDS.values())
 
 
 def card(approval: Approval, *, prefix: str = "/", max_length: int = LONGEST, elsewhere: bool = False) -> str:
-    """`elsewhere`: for an approver in another chat, who has to be told whose request it is.
-
-    Raises ToolDenied when it cannot be shown in full: nobody consents to what they have not seen.
-    """
+    """Raises ToolDenied when it cannot be shown in full. `elsewhere`: for an approver in another chat."""
     words = _WORDS[approval.language]
     shown = "\n".join([*_paragraphs(approval, words), *_how(approval, words, prefix, elsewhere=elsewhere)])
     room = min(max_length, LONGEST)

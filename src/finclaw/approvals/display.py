@@ -37,9 +37,7 @@ def day_of(moment: datetime) -> str:
 
 
 def _zone(moment: datetime, language: Language) -> tzinfo | None:
-    """The person's own, else this machine's (None). One that was left at UTC says nothing about where people are, but
-    their language may.
-    """
+    """The reader's own zone, else this machine's (None). A machine left at UTC says less than the language."""
     if own := reader_zone():
         return own
     if os.environ.get("TZ") or moment.astimezone().utcoffset():
@@ -96,10 +94,7 @@ def _list_neighbours(value: str) -> list[str]:
 
 
 def _show_look_alike(character: str, before: str, behind: str) -> str:
-    """Of two that are drawn alike one is shown as it is: katakana beside other katakana, and elsewhere its double.
-
-    What stands beside looks the same in both readings, so one picture is always one text.
-    """
+    """Escape one of two look-alikes: katakana is shown as it is beside katakana, its double everywhere else."""
     katakana = any("\u30a1" <= each <= "\u30fa" for each in (before, behind))
     if character in _AMBIGUOUS and (character in _LOOK_ALIKE) != katakana:
         return _escape_character(character)
@@ -198,10 +193,7 @@ def action_line(approval: Approval, longest: int = LONGEST) -> str:
 
 
 def action_lines(approval: Approval) -> Iterator[str]:
-    """Everything that the card showed of it, a line each, to be repeated to whoever decided.
-
-    Without the secrets in it: this answer is kept in the history, which more people read than the card.
-    """
+    """Everything that the card showed, without secrets: more people read the history than the card."""
     yield tool_name(approval)
     yield from (f"• {redact_for_display(each)}" for each in _parts(approval))
 

@@ -15,8 +15,7 @@ from finclaw.kernel.envelope import Inbound, Sender
 
 TOKEN_HOLDER: Final = "web:owner:owner"
 LOCAL: Final = (TOKEN_HOLDER, "api:local:local")
-"""Whoever holds this machine's token or runs a program on it: one and the same, and the owner, unless the settings say
-otherwise."""
+"""Whoever holds this machine's token or runs a program on it is the owner, unless the settings say otherwise."""
 
 _ROLE: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _IDENTITY: Final = re.compile(r"[^:\s]+:[^:\s]+:\S+")
@@ -157,10 +156,7 @@ def approvers_for(
 def may_decide(
     approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings, *, authenticated: bool
 ) -> RefusalReason | None:
-    """None: they may. `evidence` is the message, or what stands for it at another edge, that carried the decision.
-
-    `authenticated`: so is the channel that it came through; elsewhere anybody may claim to be anybody.
-    """
+    """`evidence` carried the decision; `authenticated`: so is its channel. None: they may decide."""
     if (why := _nobodys_word(evidence, authenticated=authenticated)) is not None:
         return why
     who = identity_of(evidence)

@@ -33,8 +33,6 @@ class Chat(Struct, frozen=True, kw_only=True):
 
 
 class ChatDirectory(Protocol):
-    """A lookup of channels and direct chats, which the gateway gives."""
-
     def capabilities(self, channel: str) -> Capabilities: ...
 
     async def chat_of(self, known_as: Sequence[str]) -> Chat | None:
@@ -98,11 +96,7 @@ class ApprovalLimits:
 
 
 class RemoteApprovers:
-    """Sends cards to approvers in other chats.
-
-    The addressees are stored with the approval, with the ids of their messages: sending again after a crash is
-    idempotent.
-    """
+    """Sends cards to remote approvers; stored message ids make sending again after a crash idempotent."""
 
     def __init__(
         self,

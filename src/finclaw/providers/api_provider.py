@@ -114,9 +114,7 @@ class ApiProvider(ABC):
             response.release()
 
     def _open_pool(self) -> HttpPool:
-        """The pool, made with the first request: a provider is built before there is an event loop, and no key is
-        revealed before it is needed.
-        """
+        """Made with the first request: before that there may be no event loop, and no key should be revealed."""
         if self._pool is None:
             self._pool = HttpPool(self._url, self._headers(), name=self.name, kinds=self._kinds, clock=self._clock)
         return self._pool
@@ -156,7 +154,6 @@ class _Reading:
 
 
 def is_non_streaming(first: bytes) -> bool:
-    """Whether these are the first bytes of something else than a stream of events."""
     return first.lstrip()[:1] in _NO_EVENT
 
 

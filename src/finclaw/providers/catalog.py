@@ -35,8 +35,6 @@ Feature = Literal[
 
 
 class Listed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A model of the data file."""
-
     provider: str
     name: str
     window: int
@@ -136,7 +134,6 @@ class Catalog:
         yield from map(self.describe, dict.fromkeys((*in_file, *own)))
 
     def describe(self, reference: str) -> CatalogEntry:
-        """One of them, and who says so. Raises ConfigError."""
         full = self.resolve(reference)
         line = self._line(*full.partition("/")[::2])
         own = tuple(name for name in self._aliases if self._leads_to(name, full))
@@ -188,9 +185,7 @@ def _price_of(declared: ModelSettings, base: Price | None, kind: Kind | None) ->
 
 
 def _cache_shares(base: Price | None, kind: Kind | None) -> tuple[Decimal, Decimal]:
-    """Reading and writing, in parts of the input's price: as the file has it, else as Anthropic says of all its models,
-    else the whole of it, which is too much rather than too little.
-    """
+    """The cache's prices as parts of the input's: from the file, else Anthropic's, else the whole, never too little."""
     if base is not None and base.input:
         return base.cache_read / base.input, base.cache_write / base.input
     return _ANTHROPICS if kind == "anthropic" else (Decimal(1), Decimal(1))
@@ -228,7 +223,6 @@ def _model(line: Listed, name: str) -> Model:
 
 
 def _unlisted_model(provider: str, name: str, kind: Kind | None) -> Model:
-    """What can be said of any model that is reached in this way."""
     match kind:
         case "anthropic":
             return Model(provider, name, features=Features(caching=True), vocabulary="claude")

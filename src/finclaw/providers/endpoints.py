@@ -35,10 +35,7 @@ class ProviderEndpoint(NamedTuple):
 def list_endpoints(
     model: Model, providers: Mapping[str, ProviderSettings], models: Mapping[str, ModelSettings]
 ) -> Iterator[ProviderEndpoint]:
-    """One for each key, in their order; there is at least one.
-
-    Raises ConfigError where none could surely be used: no such provider, or no key.
-    """
+    """One for each key, at least one. Raises ConfigError where there is no such provider, or no key."""
     kind = _kind_of_model(model, providers)
     if kind == "offline":
         yield ProviderEndpoint(model.provider, kind)
@@ -139,7 +136,6 @@ def _find_address(
 
 
 def _is_the_makers(base_url: str, kind: Kind) -> bool:
-    """Whether this is the address of whoever made the protocol."""
     return urlsplit(base_url).hostname == urlsplit(WELL_KNOWN[kind].base_url).hostname
 
 

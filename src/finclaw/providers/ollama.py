@@ -24,10 +24,7 @@ class _Reply(NamedTuple):
 
 
 def find_window(base_url: str, name: str, *, load: bool) -> int:
-    """Tokens. `load`: have the server load the model, so that it says what it really gives it.
-
-    Raises ConfigError, which says what to do: no server, no such model, or a server that does not say.
-    """
+    """Raises ConfigError. `load`: have the server load the model, so that it says what it really gives it."""
     parts = urlsplit(base_url)
     root = f"{parts.scheme}://{parts.netloc}"
     try:
@@ -53,7 +50,6 @@ def find_window(base_url: str, name: str, *, load: bool) -> int:
 
 
 def _loaded_window(base_url: str, name: str) -> int | None:
-    """What the server gives a model that it has loaded."""
     full = name if ":" in name else f"{name}:latest"
     for each in _rows(_request(base_url, "GET", "/api/ps").body.get("models")):
         if full in (each.get("name"), each.get("model")):

@@ -157,10 +157,7 @@ def kind_of(name: str, providers: Mapping[str, ProviderSettings]) -> Kind | None
 def with_usual_keys(
     providers: Mapping[str, ProviderSettings], environ: Mapping[str, str]
 ) -> Mapping[str, ProviderSettings]:
-    """For those who were given no key, the one in the variable that everybody's tools look at.
-
-    Not for one who was moved to another address: a key goes nowhere that nobody wrote down beside it.
-    """
+    """A key from the usual variable never goes to another address than the provider's own."""
     usual: dict[str, ProviderSettings] = {}
     for name, known in WELL_KNOWN.items():
         given = providers.get(name, ProviderSettings())

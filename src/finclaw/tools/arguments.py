@@ -80,17 +80,12 @@ class ArgumentCheck:
         self._compiled: dict[str, tuple[dict[str, Any], CompiledSchema]] = {}
 
     def check(self, spec: ToolSpec, args: Mapping[str, Any]) -> Checked:
-        """The arguments with the schema's defaults filled in. Raises InvalidArguments with what is wrong.
-
-        Defaults and changed types become part of the arguments because policy, approvals and the log must see what
-        will really run.
-        """
+        """Defaults and changed types become part of the arguments: policy, approvals and log see what runs."""
         compiled = self._schema(spec)
         complete = with_defaults(spec.input_schema, args)
         return _check(spec, compiled, complete, compiled.cost.estimate(complete))
 
     async def check_off_loop(self, spec: ToolSpec, args: Mapping[str, Any]) -> Checked:
-        """The same, without keeping the event loop from its other work for long."""
         compiled = self._schema(spec)
         complete = with_defaults(spec.input_schema, args)
         work = compiled.cost.estimate(complete)
@@ -158,10 +153,7 @@ def must_be_schema(spec: ToolSpec) -> None:
 
 
 def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the arguments in which every absent property that has a default has it, in nested objects too.
-
-    A null where none may stand is left out, unless the property is required: that is how models leave one out.
-    """
+    """A null where none may stand is left out, unless required: that is how models leave an argument out."""
     complete = dict(args)
     for name, part in cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {})).items():
         if (

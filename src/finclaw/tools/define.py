@@ -310,8 +310,6 @@ _ARGUMENT: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*+(?P<te
 
 
 class ToolDocstring(Struct, frozen=True):
-    """A docstring's description of a tool and of its arguments."""
-
     description: str
     arguments: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -368,10 +366,7 @@ def input_schema(arguments: type[Struct]) -> dict[str, Any]:
 
 
 def _shorten(node: Any) -> Any:
-    """The same schema without what every model call would pay for and no model needs.
-
-    An argument that may be left out need not be null too: `with_defaults` takes one that is for one that is left out.
-    """
+    """Drop what no model needs and every call would pay for, such as null beside a default of null."""
     if isinstance(node, list):
         return [_shorten(each) for each in cast("list[Any]", node)]
     if not isinstance(node, dict):
@@ -386,10 +381,7 @@ def _shorten(node: Any) -> Any:
 
 
 def _close(node: Any) -> Any:
-    """The same schema with nothing undeclared in any struct, which would ignore it in silence.
-
-    Whoever approves a call would read such an argument on the card and take it for a part of the action.
-    """
+    """Close every struct: an undeclared argument would be shown on an approval's card, and then be ignored."""
     if isinstance(node, list):
         return [_close(each) for each in cast("list[Any]", node)]
     if not isinstance(node, dict):

@@ -129,9 +129,7 @@ def _format_name(name: str) -> str:
 
 
 def _canonical(args: Mapping[str, Any]) -> str:
-    """Key order does not matter, and 1 is 1.0: JSON has one kind of number. Whether a tool tells them apart, its
-    result says.
-    """
+    """Key order does not matter, and 1 is 1.0, for JSON has one kind of number."""
     try:
         if not all(type(each) in _AS_THEY_ARE for each in args.values()):
             args = json.loads(json.dumps(args, default=repr), parse_float=_number)

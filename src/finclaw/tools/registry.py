@@ -44,8 +44,6 @@ Tell = Callable[[Circuit, Circuit], None]
 
 
 class Breaker:
-    """What is known of one upstream."""
-
     def __init__(self, clock: Clock) -> None:
         self.state: Circuit = "closed"
         self._clock = clock
@@ -169,13 +167,10 @@ class ToolEntry(Struct, frozen=True):
 
 
 class ToolRegistry:
-    """A mutable set of tools with unique names."""
-
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._entries: dict[str, ToolEntry] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
-        """All tools, while nobody comes or goes."""
         self.breakers: Final = Breakers(self._clock)
 
     def register(self, tool: Tool, source: str = "builtin") -> None:

@@ -30,8 +30,6 @@ _MOST_CUTS: Final = 3
 
 
 class Guarded(Struct, frozen=True):
-    """The guarded result of a tool call."""
-
     content: str  # for the model
     is_error: bool
     was_truncated: bool
@@ -67,7 +65,6 @@ def guard(value: Any, options: GuardOptions = DEFAULT, *, is_error: bool = False
 
 
 async def guard_off_loop(value: Any, options: GuardOptions = DEFAULT, *, is_error: bool = False) -> Guarded:
-    """`guard`, in a thread if the result is large."""
     if isinstance(value, str | bytes | None) and len(value or "") <= OFF_LOOP_ABOVE:
         return guard(value, options, is_error=is_error)
     return await asyncio.to_thread(guard, value, options, is_error=is_error)
@@ -331,10 +328,7 @@ def _is_bare_words(rest: str) -> bool:
 
 
 def _end_of_tag(tag: re.Match[str], missing: set[str]) -> int:
-    """Return the position after a tag, a comment, or an element nobody sees; -1 for a comment that is never closed.
-
-    A closing mark that was looked for in vain is missing and is not looked for again.
-    """
+    """Return the position after a tag, a comment or a hidden element; -1 for a comment without end."""
     name = (tag["name"] or "").lower()
     if tag["comment"]:
         closing = "-->"

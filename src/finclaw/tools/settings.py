@@ -64,8 +64,6 @@ class GuardFor:
 
 
 class GuardChoice:
-    """A lookup of the guard options by a tool's name."""
-
     def __init__(self, usual: GuardOptions = DEFAULT, special: Sequence[GuardFor] = ()) -> None:
         """The last of several overrides that fit a tool wins. Raises ConfigError for limits that contradict."""
         self._usual = usual

@@ -28,11 +28,7 @@ _CONDITIONS: Final = ("if", "then", "else")
 
 
 def check_strict_arguments(spec: ToolSpec, args: Mapping[str, Any]) -> None:
-    """Raises InvalidArguments, naming them, for arguments that the schema does not declare or a float cannot hold.
-
-    An object is free to hold anything only where its schema says so: `additionalProperties: true`, or, below the
-    arguments themselves, no word about properties at all.
-    """
+    """Raises InvalidArguments for what the schema does not declare, unless it allows that, or a float cannot hold."""
     walk = _Walk(spec.input_schema)
     complaints = list(islice(walk.complaints(dict(args), [spec.input_schema], ()), _MOST_COMPLAINTS))
     if complaints:
@@ -78,7 +74,6 @@ class _Walk:
                 yield from self.complaints(each, below, (*path, place))
 
     def _parts(self, schemas: Sequence[Schema]) -> Iterator[Schema]:
-        """These schemas and all that they are put together from."""
         seen: set[int] = set()
         left = list(schemas)
         while left:
@@ -97,7 +92,6 @@ class _Walk:
                 left += _schemas([self._resolve_reference(schema["$ref"])])
 
     def _resolve_reference(self, reference: object) -> object:
-        """What a reference inside this schema means; None for any other."""
         found: object = self._root
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None

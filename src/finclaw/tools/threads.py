@@ -43,17 +43,13 @@ class ToolThreads:
 
     @classmethod
     def here(cls) -> "ToolThreads":
-        """Those of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in cls._of_loops:
             cls._of_loops[loop] = cls()
         return cls._of_loops[loop]
 
     async def run(self, what: str, work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
-        """The result of `work`, done in a thread. When cancelled, `stop` may end the work; else it is left behind.
-
-        Raises ToolUnavailable when too many have been left behind, and whatever the work raises.
-        """
+        """When cancelled, `stop` may end the work; else it is left behind. Raises ToolUnavailable for too many."""
         if self.lost >= self._most_lost:
             raise ToolUnavailable(
                 f"{what} was not run: {self.lost} tools hang and were left behind. Only a restart ends them",

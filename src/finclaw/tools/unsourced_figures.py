@@ -139,7 +139,6 @@ def _is_claim(figure: Figure, text: str) -> bool:
 
 
 def _given_texts(conversation: Sequence[Message]) -> Iterator[str]:
-    """The texts that are not the model's, the newest first."""
     for message in reversed(conversation):
         if message.source.kind != "assistant":
             for block in message.blocks:

@@ -60,8 +60,6 @@ class Home(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A tool call for a worker."""
-
     home: Home
     tool: str
     args: dict[str, Any]
@@ -71,8 +69,6 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class WorkerDone(Struct, frozen=True, tag="done"):
-    """The answer of a worker whose tool gave a result."""
-
     output: ToolOutput
 
 

@@ -40,8 +40,6 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Account(Struct):
-    """An account of what counts against one limit: of a turn, of a person's day, of the agent's, of a month."""
-
     name: LimitName
     limit: Decimal
     spent: Decimal = Decimal(0)
@@ -157,7 +155,6 @@ class Budget:
         self._waiting.append(tell)
 
     def has_room(self, agent: str, user: str, amount: Decimal) -> bool:
-        """Whether a call that may cost so much fits the limits of days and months now."""
         accounts = self.accounts(agent, user)
         return not amount or all(each.spent + each.reserved + amount <= each.limit for each in accounts)
 
@@ -199,7 +196,6 @@ def must_have_prices(limits: BudgetSettings, models: Iterable[Model]) -> None:
 
 
 async def _spent_so_far(limits: BudgetSettings, store: Store, clock: Clock) -> Spent:
-    """Today and this month, by the books; only what a limit asks for is read."""
     today = local_day(clock.now())
     month: Sequence[Cost] = ()
     agents: Sequence[Cost] = ()
@@ -228,10 +224,7 @@ class TurnBudget:
         self._user = user
 
     async def pay_for(self, model: Model, amount: Decimal, measure: Settle) -> Settle:
-        """Reserve the most that a call may cost, and return what settles it by what `measure` says that it used.
-
-        Raises BudgetExceeded. While other calls hold what this one needs, it waits for them to be settled.
-        """
+        """Wait while other calls hold what this one needs. `measure` says what was used. Raises BudgetExceeded."""
         if model.price is None and self._budget.limits.is_chosen:
             raise BudgetExceeded(f"{say_unpriced(model)}; until then it is not asked under a budget")
         while True:

@@ -75,7 +75,6 @@ class CallLedger:
         return call
 
     def end(self, call: OpenCall, paid: CallCost | None) -> None:
-        """The call is over, or never left."""
         self._under_way = [each for each in self._under_way if each is not call]
         if paid is not None:
             self.add_unbooked([paid])
@@ -112,7 +111,6 @@ class CallLedger:
 
 
 def lines_of(paid: Iterable[CallCost], payer: Payer, *, mark: bool = False) -> tuple[Spend, ...]:
-    """A line for each day and model; `mark` them as interrupted."""
     lines = merge_lines(
         Spend(
             day=each.day,
@@ -206,8 +204,6 @@ class Settled(NamedTuple):
 
 
 class Settle(Protocol):
-    """A function that says what a call has used, whatever came of it."""
-
     def __call__(self, reported: Usage, *, begun: bool, said: str, whole: bool = True) -> Settled: ...
 
 
@@ -237,10 +233,7 @@ class UsageMeter:
         return tokens + sum(map(estimator.tokens_of, request.messages))
 
     def size(self, request: ModelRequest, *, whole: bool) -> Size:
-        """By what the model measured with its last answer, and what came since: no walk over a long history.
-
-        `whole`: all of it is counted, for something was taken out of the conversation.
-        """
+        """Uses the model's last measurement instead of walking a long history, unless `whole` asks for a full count."""
         estimator = self.estimator(request.model)
         since = 0
         if not whole:
@@ -323,9 +316,7 @@ def _describe(usage: Usage) -> str:
 
 
 def most_of(model: Model, tokens: int, max_tokens: int, payer: Payer, now: datetime) -> Spend:
-    """The most that a call may cost, estimated generously: what it sends with a margin for the estimate's own error,
-    at the price of the cache where that is dearer, and the longest answer that it may give.
-    """
+    """The most that a call may cost: a generous estimate of its input at the dearest price, and the longest answer."""
     input_tokens = ceil(tokens * MARGIN) + ADDED_BY_PROVIDER
     cost = _NOTHING
     if price := model.price:

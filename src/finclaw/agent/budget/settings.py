@@ -31,7 +31,6 @@ class BudgetSettings:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is any limit."""
         return any(limit is not None for limit in self._limits())
 
     @property

@@ -160,10 +160,7 @@ _LONGEST_NAME: Final = 64  # no API takes a longer one
 def build_answer_message(
     answer: Answer, model: Model, chosen: Model, costs: list[CallCost], step: int, now: datetime
 ) -> Message:
-    """The assistant's message of an answer by `model`, in the place of the `chosen` one where that did not answer.
-
-    Its metadata let a resumed turn know it, and a replay repeat it.
-    """
+    """The answer of `model`, in the place of the `chosen` one where that did not answer; its metadata serve replays."""
     metadata = {**to_metadata(model, costs), "stop": answer.stop}
     if (model.provider, model.name) != (chosen.provider, chosen.name):
         metadata["instead_of"] = chosen.id
@@ -197,11 +194,7 @@ def without_calls(message: Message) -> Message:
 
 
 def with_own_ids(message: Message, conversation: Sequence[Message]) -> Message:
-    """The same calls, each with an id that is legal everywhere and its own in the conversation: results go by it.
-
-    Some models number the calls of every answer anew, or not at all. Nor is a secret the name of a call: everybody
-    hears that, from observers to the trace.
-    """
+    """Give each call a legal id that is unique in the conversation, and a name without secrets."""
     calls = message.tool_calls
     if not calls:
         return message

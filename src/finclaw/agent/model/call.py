@@ -88,7 +88,6 @@ class ModelCall:
         return [seen]
 
     async def _request(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> ModelRequest:
-        """The question as this model gets it. Raises ContextTooLong."""
         room = await self._window.fit(turn, tools, model)
         messages = turn.ctx.conversation.next_messages
         request = ModelRequest(

@@ -169,7 +169,6 @@ def operator_hint(error: ProviderError, route: Route) -> str:
 
 
 def reason_with_hint(error: Exception) -> str:
-    """For the log and the trace."""
     if isinstance(error, ProviderError) and error.beside:
         return f"{describe_error(error)} ({error.beside})"
     return describe_error(error)

@@ -15,9 +15,7 @@ _KEPT: Final = 1_024
 
 
 class ApprovalIdFilter:
-    """A message without an approval id stays the same object, and a changed one does from request to request: whoever
-    caches the beginning of a conversation compares them by identity.
-    """
+    """Messages that need no change, and changed ones from request to request, stay identical objects for caching."""
 
     def __init__(self) -> None:
         self._changed: OrderedDict[str, tuple[Message, Message]] = OrderedDict()

@@ -173,7 +173,6 @@ class ModelRetry:
         return plain
 
     def _pause(self, error: ProviderError, attempt: int) -> float | None:
-        """Return the seconds until the next try, with jitter; None if there is none."""
         wish = requested_wait(error)
         if not policy_for(error).again or attempt >= self._turn.attempts or wish > LONGEST_WISH:
             return None

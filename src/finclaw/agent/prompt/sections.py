@@ -67,10 +67,7 @@ def strictest_level(one: ComplianceLevel, other: str) -> ComplianceLevel:
 
 
 def fence_text(name: str, text: str) -> str:
-    """Between tags of this name. What looks like such a tag inside no longer is one.
-
-    Signs and invisible characters inside a tag do not hide it: a model would read over them.
-    """
+    """Put text between tags that it cannot close itself, not even in disguise."""
     words = r"\W{0,8}".join(map(re.escape, name.split("-")))
     tame = re.sub(rf"<(?=\W{{0,8}}{words})", "&lt;", text.strip(), flags=re.IGNORECASE)
     return f"<{name}>\n{tame}\n</{name}>"
@@ -276,11 +273,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 def build_prompt(parts: PromptParts, mode: PromptMode = "full", budget: int | None = None) -> Prompt:
-    """Raises ConfigError when what must not be left out does not fit.
-
-    Without a budget the optional sections share a part of the window, and the required ones may have all of it: a
-    small model is then told less, but it is told the rules.
-    """
+    """The required sections may fill the window, the optional ones only a share. Raises ConfigError."""
     window = min(model.window for model in parts.models)
     vocabularies: set[Vocabulary] = {model.vocabulary for model in parts.models}
 

@@ -97,11 +97,7 @@ def channel_context(context: Context) -> Section:
 
 
 def current_state(provided: Mapping[str, Any]) -> Section:
-    """What an extension says of the moment, and the market as far as it concerns this person.
-
-    With made-up prices, somebody who watches and holds nothing is told nothing of the market: a tool knows it as well,
-    and a plain turn of the demo stays as short as it is.
-    """
+    """Say nothing of a market with made-up prices to somebody who watches and holds nothing."""
     lines: list[str] = []
     if provided.get(STATE) is not None:
         lines.append(quote_value(provided[STATE]))

@@ -137,13 +137,10 @@ class TurnState:
     offered: tuple[str, ...] = ()
     """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
     side_calls: SideCalls = field(default_factory=SideCalls)
-    """What it asks for itself, beside its own calls."""
     guard: "ContextGuard | None" = None
     """Over its requests, once the model's window gets tight."""
     budget: TurnBudget | None = None
-    """What it pays model calls from; None where there is no budget."""
     approved: Approval | None = None
-    """What a person has agreed to, in the turn that runs it."""
     unseen: tuple[Message, tuple[ToolResult, ...]] | None = None
     """A step that was over when the turn died, for its layers to see: what ends the turn may be theirs to say."""
     entered: bool = False  # its layers let it through to the core
@@ -157,7 +154,6 @@ class TurnState:
 def permitted_tools(
     catalog: tuple[ToolSpec, ...], allowed: Collection[str] | None, denied: Collection[str]
 ) -> tuple[ToolSpec, ...]:
-    """Return the tools within the turn's limits, without those that policy always denies to the person."""
     if allowed is None and not denied:
         return catalog
     within = [spec for spec in catalog if allowed is None or spec.name in allowed]
@@ -170,7 +166,6 @@ class CallState:
     turn: TurnState
     call: ToolCall  # the call as the model made it
     checked_args: dict[str, Any] | None = None
-    """The arguments with which the core ran it, once they have been checked."""
     coercion_note: str = ""
     """A line for the model when some of them were read as another type than it wrote."""
     core_result: ToolResult | None = None

@@ -77,10 +77,8 @@ class TurnLog:
         self.previewed: TextRange | None = None
         """What a preview shows now: of which answer, and the words as the person sees them."""
         self.shown_preview: Outbound | None = None
-        """The preview as this process has shown it last."""
         self.told_action = ""
-        """The gateway's own line before the answer: about the approved action that this turn has run, or that the
-        conversation was idle and began anew."""
+        """The gateway's own line before the answer: how an approved action ended, or that the session is new."""
         self._notes: tuple[str, ...] = ()  # ids of its transient messages
         self._open_to_layers = True
         self._from_layers = 0
@@ -357,10 +355,7 @@ def context_tokens(log: TurnLog) -> int:
 
 
 def as_layer_event(event: MessageEvent) -> MessageEvent:
-    """An event as a layer may emit it: it speaks in its own name, and what it says of tools is guarded like any.
-
-    Else a layer could pass its words off as the model's or a tool's, and figures in them as facts.
-    """
+    """Tame an event of a layer, which could pass its words off as the model's, or figures in them as facts."""
     match _well_formed(event):
         case Append(message):
             return Append(_tame(message))
@@ -371,9 +366,7 @@ def as_layer_event(event: MessageEvent) -> MessageEvent:
 
 
 def _well_formed(event: MessageEvent) -> MessageEvent:
-    """A copy as it would be read back: a layer need not be typed, and what cannot be read again would close the
-    session for ever.
-    """
+    """Copy it as it would be read back: what cannot be read again would close the session for ever."""
     if not isinstance(event, MessageEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExtensionError(f"a layer emitted {type(event).__name__}; it may emit message events only")
     try:

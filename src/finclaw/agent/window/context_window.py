@@ -67,18 +67,14 @@ class ContextWindow:
         )
 
     def may_have_overflowed(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> bool:
-        """Many servers have only words for it, and words are not read: a refusal of what by our own count nearly
-        fills the window is taken for this one.
-        """
+        """Whether a refusal of unknown reason is an overflow: by our count the window is nearly full."""
         messages = sum(map(self._estimator(model).tokens_of, turn.ctx.conversation.next_messages))
         capacity = Capacity.of(model, model.longest_answer(turn.max_tokens, turn.ctx.thinking), Thresholds())
         head = self._estimator(model).tokens_of_head(turn.ctx.system, tools)
         return capacity.ratio(head + messages) >= NEARLY_FULL
 
     def _may_be_tight(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> bool:
-        """By what a model itself measured last, and a token a character for what came since, which is generous: no
-        walk over the history, and nothing to remember.
-        """
+        """Uses the last measured size and a token a character for what came since, so it never walks the history."""
         limit = min(
             model.window * self._look_closer, model.window - model.longest_answer(turn.max_tokens, turn.ctx.thinking)
         )
@@ -95,9 +91,7 @@ class ContextWindow:
         return self._estimator(model).correction
 
     def _guard(self, turn: TurnState, model: Model) -> "ContextGuard":
-        """The turn keeps that of its own model. One that steps in seldom gets another: it counts in other tokens, and
-        a summary must be asked for in pieces that it can read.
-        """
+        """A fallback model gets its own guard: it counts in other tokens, and summaries must fit its window."""
         if model != turn.ctx.model:
             return self._new_guard(turn, model)
         if turn.guard is None:
@@ -194,10 +188,7 @@ class ContextGuard:
         size.follow(conversation)
 
     async def fit(self, model: Model, max_tokens: int, system: str, tools: Sequence[ToolSpec]) -> int:
-        """Compact if need be, and return the longest answer that may be asked for.
-
-        Raises ContextTooLong when what must be sent is too much for this model.
-        """
+        """Compact if need be, and return the longest answer that may be asked for. Raises ContextTooLong."""
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
         self._size.use(model)
         self._size.head(system, tools)
@@ -214,7 +205,6 @@ class ContextGuard:
         return capacity.answer_room(state.current_tokens)
 
     async def shrink_after_refusal(self, model: Model, max_tokens: int) -> bool:
-        """The model refused the request as too long. False: nothing more can be taken away, so do not try again."""
         capacity = Capacity.of(model, max_tokens, self.policy.thresholds)
         self._size.use(model)
         self._size.follow(self._conversation)
@@ -225,7 +215,6 @@ class ContextGuard:
         return gained
 
     def note_usage(self, usage: Usage, answer: Message) -> None:
-        """After each answer, before it is in the conversation."""
         self._size.note_usage(usage, answer)
 
     @staticmethod
@@ -261,11 +250,7 @@ class ContextGuard:
         return done.after_tokens < done.before_tokens
 
     def _options(self, capacity: Capacity) -> Options:
-        """In the counter's tokens, and for the messages alone.
-
-        Where system prompt and tools fill much of the window, the messages get a share of what is left: a target that
-        leaves nothing would have the model forget what it has just read.
-        """
+        """In the counter's tokens. Beside a large head the messages get a share of what is left, not nothing."""
         head = self._size.breakdown.system + self._size.breakdown.tools
         target = self._size.as_counted(capacity.target) - head
         share = self._size.as_counted(capacity.at(capacity.table.compact)) - head

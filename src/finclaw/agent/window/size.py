@@ -91,9 +91,7 @@ class Capacity(Struct, frozen=True):
 
     @property
     def full(self) -> float:
-        """What ratios are measured by: the window, or less where the answer needs so much room that the hard stop
-        would lie beyond what the model takes in.
-        """
+        """What ratios are measured by: the window, or less, so that the hard stop is never beyond the limit."""
         return min(float(self.window), self.limit / self.table.stop)
 
     @property
@@ -153,10 +151,7 @@ def part_of(message: Message) -> _Part:
 
 
 class ContextSize:
-    """The size of one session's requests, also across turns.
-
-    What the model measures corrects what is counted, for the request that it measured and for all that comes after.
-    """
+    """The size of one session's requests, across turns. What the model measures corrects what is counted."""
 
     def __init__(self, count: CountMessage, count_text: CountText, correction: Correction) -> None:
         self._count = count

@@ -19,11 +19,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", thinking: bool = True) -> bytes:
-    """Its blocks, between commas and without brackets; nothing at all when nothing in it can be sent.
-
-    `seeing`: the model looks at images. `provider` is who will read it: thoughts go back to whoever signed them, and
-    to nobody without `thinking`.
-    """
+    """Its blocks without brackets, or nothing. Thoughts go back to the `provider` that signed them, if `thinking`."""
     blocks = message.blocks
     if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
         if not text.text or text.text.isspace():

@@ -229,7 +229,6 @@ def _write_options(request: ModelRequest, thinking: ThinkingField | None) -> byt
 
 
 def _write_base(request: ModelRequest, *, caching: bool) -> bytes:
-    """The tools and the system prompt, which stand before all messages."""
     opening = b""
     mark = MARK if caching else b""
     if (
@@ -295,10 +294,7 @@ class _Inexpressible(Exception):
 
 
 def narrow_schema(schema: Mapping[str, Any]) -> Schema | None:
-    """The schema in that part of the language.
-
-    None where the API would hold the answer to something else: a map of anything, a recursion, no type at all.
-    """
+    """None where the API cannot express the schema: a map of anything, a recursion, no type at all."""
     definitions = {f"#/$defs/{name}": each for name, each in schema.get("$defs", {}).items()}
     try:
         return _Narrowing(definitions).of(schema)

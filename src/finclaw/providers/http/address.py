@@ -78,7 +78,6 @@ _HOME_NAMES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
 def first_byte_timeout(provider: str, base_url: str) -> float:
-    """Seconds until the first byte must have come."""
     if provider == "ollama" or is_private_address(base_url):
         return FIRST_BYTE_PRIVATE_S
     return FIRST_BYTE_S

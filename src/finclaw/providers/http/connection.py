@@ -69,7 +69,6 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def fully_read(self) -> bool:
-        """All of the answer has come, and was read."""
         return self.ended and not self._pieces
 
     @property
@@ -81,10 +80,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in self._fields.items()}
 
     def send(self, *request: Part) -> Coroutine[Any, Any, None]:
-        """Send a request, and then wait for the head of its answer. Raises ConnectionBroken.
-
-        No coroutine itself: it would hold the request as long as it waits.
-        """
+        """Not a coroutine itself: it would hold the request while it waits. Raises ConnectionBroken."""
         if self._transport is None:
             raise self._broken or ConnectionBroken("the connection is closed")
         self._parser = self._decompressor = None
@@ -261,10 +257,7 @@ _FAST: Final = 2
 
 
 class ReadCoalescer:
-    """A timer for what arrives soon after the last read. The first bytes of a response wake the reader at once.
-
-    So do the last, unless the response came fast: then they wait for the next tick.
-    """
+    """Wakes the reader at once for the first bytes of a response, and at the next tick for those that follow fast."""
 
     __slots__ = ("_loop", "_next_tick", "_paused", "_ticks", "_timer")
 
@@ -282,7 +275,6 @@ class ReadCoalescer:
         self._ticks = 0
 
     def mark_read(self, transport: asyncio.Transport | None) -> None:
-        """The reader has taken all that had arrived."""
         self._next_tick = (floor(self._loop.time() / INTERVAL) + 1) * INTERVAL
         if self._ticks >= _FAST and self._timer is None and transport is not None and not transport.is_closing():
             transport.pause_reading()
@@ -290,7 +282,6 @@ class ReadCoalescer:
             self._timer = self._loop.call_at(self._next_tick, self.cancel)
 
     def bytes_arrived(self, wake: Callable[[], None]) -> None:
-        """Call `wake` now, or at the next tick if they came before it."""
         if self._timer is not None:
             return
         late = self._loop.time() - self._next_tick

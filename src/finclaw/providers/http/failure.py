@@ -79,10 +79,7 @@ _decode: Final[Callable[[bytes], _Body | list[_Body]]] = msgspec.json.Decoder(_B
 
 
 def status_error(name: str, status: int, retry_after: float | None, body: bytes, kinds: Kinds) -> ProviderError:
-    """The error behind an HTTP status. The code or type in the body, where there is one, says more than the status.
-
-    But what is too large is too large: some say so by a 413 whose code speaks of a rate limit.
-    """
+    """The code or type in the body says more than the status, but for 413: some send a rate limit's code with it."""
     complaint = read_complaint(body)
     kind = error_class_of(status)
     if status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
@@ -93,7 +90,6 @@ def status_error(name: str, status: int, retry_after: float | None, body: bytes,
 
 
 def stream_error(name: str, complaint: Complaint, kinds: Kinds) -> ProviderError:
-    """The error behind an error in the stream, which comes when the status has long been sent as 200."""
     kind = _class_by_code(complaint, kinds)
     if kind is None:
         kind = error_class_of(complaint.code) if type(complaint.code) is int else ServerFailed
@@ -106,7 +102,6 @@ def unreachable_error(name: str, where: str, error: OSError) -> ProviderError:
 
 
 def connection_lost_error(name: str, error: OSError) -> ProviderError:
-    """The error behind a connection that broke."""
     if isinstance(error, TimeoutError):
         return ProviderTimeout(f"{name} was silent for too long")
     return StreamCut(f"{name}: the line broke off: {_words_of(error)}")
@@ -167,7 +162,6 @@ def _headline(page: bytes) -> str | None:
 
 
 def complaint_of(error: Any) -> Complaint:
-    """From what stood under `error`, whatever it was."""
     if isinstance(error, dict):
         fields = cast(dict[str, Any], error)
         return Complaint(fields.get("type"), fields.get("code"), fields.get("message"), fields.get("param"))

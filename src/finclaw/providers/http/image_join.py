@@ -42,10 +42,7 @@ def mark_image(image: Image) -> msgspec.Raw:
 
 
 def join_images(parts: Sequence[Part], read: ReadBlob | None, render: Render, largest: int) -> Sequence[Part]:
-    """The request with its images; `largest` is the size of one, in bytes of base64, that the API takes.
-
-    `read` is None for a provider that is used without a state directory.
-    """
+    """`largest`: bytes of base64 that the API takes for one image. Without `read` there is no state directory."""
     if not any(map(_holds_image, parts)):
         return parts
     split = [bytes(part).split(_NUL) for part in parts]

@@ -22,8 +22,6 @@ Part = bytes | bytearray | memoryview
 
 
 class RequestPrefix(NamedTuple):
-    """The first messages of a conversation and their joined encoding."""
-
     messages: Sequence[Message] = ()
     joined: bytes | bytearray = b""
     ends_with_assistant: bool | None = None
@@ -38,10 +36,7 @@ NO_PREFIX: Final = RequestPrefix()
 
 
 class RequestPrefixCache:
-    """A cache by a conversation's first message, the least recently used dropped first. `limit` is in bytes.
-
-    A `variant` is what else an encoding depends on, such as whether the model sees images.
-    """
+    """Keyed by a conversation's first message and what else the encoding depends on. `limit` is in bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -64,10 +59,7 @@ class RequestPrefixCache:
 
     @staticmethod
     def messages_to_add(messages: Sequence[Message], prefix: RequestPrefix) -> Sequence[Message]:
-        """The messages behind the prefix that a new one should hold too; none while the old one will do.
-
-        The first that is for one turn only stays out, and so do the last ones before it or before the end.
-        """
+        """Not the first passing message, nor the last ones before it; none while the old prefix will do."""
         start = len(prefix.messages)
         if len(messages) - start <= SHORT:
             return ()

@@ -24,7 +24,6 @@ class IdleTimeouts:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, response: "HttpResponse", due: float) -> None:
-        """Check it from `due` on."""
         self._waiting.add(response)
         if self._timer is None or due < self._timer.when():
             self._set_timer(due)
@@ -46,10 +45,7 @@ class IdleTimeouts:
 
 
 class HttpResponse:
-    """A response that is read in pieces, with a bound on each wait.
-
-    `begin_by` is a time of the event loop's; `idle` are seconds. Only the time in which somebody reads counts.
-    """
+    """`begin_by` is a time of the event loop's; `idle` are seconds, of which only those count that somebody reads."""
 
     def __init__(
         self,
@@ -140,10 +136,7 @@ class HttpResponse:
             self._keep(self._connection)
 
     def check_timeout(self, now: float) -> float:
-        """Time is up, unless nobody waits just now or something came meanwhile.
-
-        The next look is never later than the first silence that can be too long; one that is too early costs nothing.
-        """
+        """Returns when to look again: never later than the first silence that can be too long."""
         since = self._waiting_since
         if since is not None and not self._connection.has_unread:
             due = since + self._idle if self._begun else self._begin_by

@@ -99,10 +99,7 @@ class EventReader:
 
 
 def _all_alike(data: bytes) -> tuple[list[Event], bytes] | None:
-    """The events and what follows the last of them, found in one go, if all are written as they nearly always are.
-
-    All are when no line is left over.
-    """
+    """Find events in one go where all are written as usual, which is when no line is left over."""
     end = data.rindex(b"\n\n") + 2
     if data.startswith(b"event: "):
         events = _NAMED.findall(data, 0, end)
@@ -183,11 +180,7 @@ class LenientJson:
         """First halves that ended a text of the event before, by where they stood in it."""
 
     def to_strict_json(self, data: bytes) -> bytes:
-        """The same JSON as strict readers take it: no number is not one, no character is half. Raises ValueError.
-
-        Half a character at the end of a text waits for its other half in the next loose event, and is left out
-        if none comes. Deep nesting is a RecursionError here as everywhere.
-        """
+        """Raises ValueError. Half a character at the end of a text waits for its other half in the next loose event."""
         waiting = self._halves
         self._halves = {}
         read = self._join_halves(json.loads(data, parse_constant=_null, parse_int=_integer), (), waiting)

@@ -306,10 +306,7 @@ _MOST_SPACE: Final = 1_000  # characters before it: nobody waits for a tag behin
 
 
 class ThinkTag:
-    """A parser of `<think>` at the beginning of an answer, fed with the words as they come.
-
-    Once `passed`, it need not be asked any more.
-    """
+    """Parses `<think>` at the beginning of an answer. Once `passed`, it need not be asked any more."""
 
     def __init__(self, thinking: int, text: int) -> None:
         """The places of both in the answer."""
@@ -463,10 +460,7 @@ class ToolCallAssembler:
         return call.feed(piece.id or "", name, arguments)
 
     def close(self, *, cut: bool, sure: bool) -> list[Chunk]:
-        """What was held back, and the ends: none when the answer was cut, for nobody knows which call was hit.
-
-        If it is not sure that the model had said all, a call is over only when it looks so.
-        """
+        """No call is ended when the answer was `cut`; if it may not be whole, only those that look whole are."""
         chunks: list[Chunk] = []
         for call in self._calls:
             chunks += call.tell()

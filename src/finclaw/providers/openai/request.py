@@ -131,10 +131,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def write_message(message: Message, seeing: bool) -> bytes:
-    """The message as the API wants it, a comma before it; nothing at all when nothing in it can be sent.
-
-    `seeing`: the model looks at images.
-    """
+    """The message with a comma before it, or nothing. `seeing`: the model looks at images."""
     if len(message.blocks) == 1 and isinstance(text := message.blocks[0], Text):  # as most are
         if not text.text.strip():
             return b""
@@ -151,7 +148,6 @@ def write_message(message: Message, seeing: bool) -> bytes:
 
 
 def write_messages(messages: Sequence[Message], seeing: bool, into: bytearray) -> None:
-    """The same for many, one behind the other."""
     for speakers, words, whole in plain_texts(messages):
         for place, (speaker, text) in enumerate(zip(speakers, words, strict=True)):
             # Nearly all of them are nothing but words, and there may be thousands: no call for each.

@@ -63,10 +63,7 @@ def kill_descendants(root: int) -> None:
 
 
 def kill_orphans() -> None:
-    """Kill what has the marker rlimits and has lost its supervisor: its ancestor then is one of ours, or ourselves.
-
-    The process trees of other gateways have their own supervisors and are left alone.
-    """
+    """Kill marked processes that lost their supervisor, and leave other gateways' trees alone."""
     if not HAS_PROCESS_TREE or _Processes().is_marked(os.getpid()):  # in a tree ourselves: its supervisor will kill it
         return
     _kill_all(_is_orphan)
@@ -92,7 +89,6 @@ class _Process(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Not so a zombie."""
         return self.state not in ("Z", "X")
 
 

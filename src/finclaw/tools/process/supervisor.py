@@ -29,11 +29,8 @@ _NOT_STARTED: Final = 127
 
 
 def build_supervisor_command(command: Sequence[str], status_pipe: int) -> list[str]:
-    """The supervisor's own command. It has to be started in a session of its own, and exits with its parent.
-
-    Into the status pipe, which it inherits, it writes a line: 0 when the program has been started, or the errno. The
-    pipe is closed when the supervisor exits. Both share one environment, because anybody may read a command line.
-    """
+    """Start it in a session of its own. It writes 0 or an errno into the status pipe, and closes that when it exits."""
+    # The environment is inherited: anybody may read a command line.
     arguments = [json.dumps(sys.path), str(os.getpid()), str(status_pipe)]
     return [sys.executable, "-I", "-S", "-c", _BEGIN, *arguments, *command]
 

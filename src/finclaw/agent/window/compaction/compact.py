@@ -164,10 +164,7 @@ class _Work:
             self._replace(places, text, budget)
 
     def _budget(self, places: list[int]) -> int:
-        """What the summary may take: the target less what stays, with a margin.
-
-        Where this range alone is not enough, the others will have to go too, and share the room with it.
-        """
+        """The room left by what stays, with a margin; half of that of all old messages if it is too small."""
         room = self._target - self._draft.total + self._draft.size(places)
         if room < _LEAST_SUMMARY * MARGIN:
             room = (self._target - self._draft.total + self._draft.size(self._old_places())) // 2

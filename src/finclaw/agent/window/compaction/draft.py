@@ -157,10 +157,7 @@ def marker(gone: int, whole: int) -> str:
 
 
 def cut(text: str, tokens: int, count: CountText, *, whole: int = 0, names: str = "") -> str:
-    """The text within so many tokens, or only a marker; itself when it fits or when a marker would be no shorter.
-
-    `whole` is how long it was before it was ever cut; `names` is what the marker tells of it, if it stands alone.
-    """
+    """Cut a text to so many tokens, or to a marker. `whole` is its original length, `names` go into a marker alone."""
     whole = max(whole, len(text))
     alone = marker(whole, whole)
     if names:
@@ -276,10 +273,7 @@ def _shorten_at(draft: CompactionDraft, place: int, tokens: int, count: CountTex
 
 
 def with_results_within(message: Message, tokens: int, count: CountText, *, names: bool = True) -> Message:
-    """The message with each of its results cut to so many tokens; the same object when nothing had to be cut.
-
-    `names`: where nothing is left of a result, the marker names what stood in it, so that it can be asked about.
-    """
+    """The same object when nothing had to be cut. `names`: an empty result's marker names what stood in it."""
     known: dict[str, Any] = message.metadata.get(SHORTENED) or {}
     lengths: dict[str, int] = {}
     blocks: list[Block] = []

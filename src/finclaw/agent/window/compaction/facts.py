@@ -72,7 +72,6 @@ def facts_of(messages: Sequence[Message]) -> tuple[KeptFact, ...]:
 
 
 def missing(facts: Iterable[KeptFact], summary: str) -> list[KeptFact]:
-    """Those that the summary does not have, the most important first."""
     plain = _normalize(summary)
     told = {_normalize(fact.text) for fact in _find([summary])}
     texts = ((fact, _normalize(fact.text)) for fact in facts)
@@ -81,7 +80,6 @@ def missing(facts: Iterable[KeptFact], summary: str) -> list[KeptFact]:
 
 
 def kept_list(lost: Sequence[KeptFact], tokens: int, count: CountText) -> str:
-    """As many of them as the room allows, as a short list."""
     lines: list[str] = []
     for kind in _RANK:
         words = [fact.text for fact in lost if fact.kind == kind]

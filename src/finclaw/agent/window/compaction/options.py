@@ -62,10 +62,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """The result of a compaction.
-
-    `messages` is what `events` make of the conversation; the very same object when nothing had to be done.
-    """
+    """`messages` is what `events` make of the conversation; the same object when nothing had to be done."""
 
     messages: Sequence[Message]
     before_tokens: int
