@@ -6,7 +6,7 @@ A response may be no stream in spite of its success: an error with the wrong sta
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from finclaw.clock import SystemClock
 from finclaw.errors import NoStream, ProviderError, ProviderTimeout, StreamCut, Unreachable
@@ -43,17 +43,28 @@ class AnswerReader(Protocol):
     def close(self) -> Sequence[Chunk]: ...
 
 
+class RequestWriter(Protocol):
+    def evict(self) -> None: ...
+
+
 class ApiProvider(ABC):
-    """A client of one API behind the Provider port. `in_stream` are the kinds of errors that come with a success."""
+    """A client of one API behind the Provider port.
+
+    `in_stream` are the kinds of errors that come with a success. `read_whole` turns an answer that was not streamed
+    into the events that it would have been; none for what is not an answer.
+    """
+
+    kinds: ClassVar[Kinds]
+    in_stream: ClassVar[Kinds]
 
     def __init__(
         self,
         url: str,
         headers: Callable[[], Mapping[str, str]],
+        requests: RequestWriter,
+        read_whole: Callable[[bytes], list[Event]],
         *,
         name: str,
-        kinds: Kinds,
-        in_stream: Kinds,
         clock: Clock | None,
         first_byte: float,
         idle: float,
@@ -61,8 +72,8 @@ class ApiProvider(ABC):
         self.name: Final = name
         self._url = url
         self._headers = headers
-        self._kinds = kinds
-        self._in_stream = in_stream
+        self._requests = requests
+        self._read_whole = read_whole
         self._clock = clock or SystemClock()
         self._first_byte = first_byte
         self._idle = idle
@@ -72,13 +83,9 @@ class ApiProvider(ABC):
     def write(self, request: ModelRequest) -> tuple[Sequence[Part], AnswerReader]:
         """Return the request's body, and who reads the answer to it."""
 
-    @abstractmethod
-    def events_of_non_streaming(self, body: bytes) -> list[Event]:
-        """Return a whole answer as the events that it would have been; empty for what is no answer."""
-
-    @abstractmethod
     def evict(self) -> None:
         """Forget every kept byte; the next requests are written anew."""
+        self._requests.evict()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         answers: list[AnswerReader] = []
@@ -94,11 +101,11 @@ class ApiProvider(ABC):
             events = EventReader()
             reading = _Reading(response, answer)
             data = await reading.next()
-            if is_non_streaming(data):
-                body = await read_body(response, data)
-                chunks = read_non_streaming(self.events_of_non_streaming(body), answer.read)
+            if data.lstrip()[:1] in _NO_EVENT:
+                body = await _read_body(response, data)
+                chunks = _read_events(self._read_whole(body), answer)
                 if not chunks:
-                    raise non_streaming_error(self.name, response.content_type, body, self._in_stream)
+                    raise _non_streaming_error(self.name, response.content_type, body, self.in_stream)
                 for chunk in chunks:
                     yield chunk
                 return
@@ -116,14 +123,14 @@ class ApiProvider(ABC):
     def _open_pool(self) -> HttpPool:
         """Made with the first request: before that there may be no event loop, and no key should be revealed."""
         if self._pool is None:
-            self._pool = HttpPool(self._url, self._headers(), name=self.name, kinds=self._kinds, clock=self._clock)
+            self._pool = HttpPool(self._url, self._headers(), name=self.name, kinds=self.kinds, clock=self._clock)
         return self._pool
 
     async def close(self) -> None:
         """Close the connections. A later request opens a new pool."""
-        pool = self._pool
-        self._pool = None
-        if pool is not None:
+        if self._pool is not None:
+            pool = self._pool
+            self._pool = None
             await pool.close()
 
 
@@ -153,11 +160,7 @@ class _Reading:
 # ── responses that are no stream ────────────────────────────────────────────────────────────────────────────
 
 
-def is_non_streaming(first: bytes) -> bool:
-    return first.lstrip()[:1] in _NO_EVENT
-
-
-async def read_body(reply: HttpResponse, said: bytes) -> bytes:
+async def _read_body(reply: HttpResponse, said: bytes) -> bytes:
     """The whole body, whatever it is, up to a limit. Raises StreamCut or ProviderTimeout."""
     longest = LONGEST_PAGE if said.lstrip().startswith(_PAGE) else LONGEST_ANSWER
     pieces = [said]
@@ -168,15 +171,15 @@ async def read_body(reply: HttpResponse, said: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def read_non_streaming(events: Iterable[Event], read: Callable[[bytes, bytes], Sequence[Chunk]]) -> list[Chunk]:
-    """The chunks of a non-streaming answer; none where it cannot be read after all."""
+def _read_events(events: Iterable[Event], answer: AnswerReader) -> list[Chunk]:
+    """None where they cannot be read after all."""
     try:
-        return [chunk for name, data in events for chunk in read(name, data)]
+        return [chunk for name, data in events for chunk in answer.read(name, data)]
     except StreamCut:
         return []
 
 
-def non_streaming_error(name: str, content_type: str, said: bytes, kinds: Kinds) -> ProviderError:
+def _non_streaming_error(name: str, content_type: str, said: bytes, kinds: Kinds) -> ProviderError:
     """Some gateways send an error with the status of a success; a wrong address may answer with anything.
 
     A page is a proxy's that wants a login, or somebody's who is at work there: the server behind it was not reached,

@@ -100,8 +100,9 @@ class Catalog:
     def has_window(self, full: str) -> bool:
         """Whether the data file or the settings say how much this `provider/name` takes in."""
         declared = self._declared.get(full)
-        is_declared = declared is not None and declared.window is not None
-        return is_declared or self._line(*full.partition("/")[::2]) is not None
+        if declared is not None and declared.window is not None:
+            return True
+        return self._line(*full.partition("/")[::2]) is not None
 
     def resolve(self, reference: str) -> str:
         """`provider/name` for an alias, and for anything else itself."""
@@ -121,7 +122,7 @@ class Catalog:
         return reference
 
     def full_name(self, reference: str) -> str:
-        """The same; as it stands there if it leads nowhere, which is told where it is looked up."""
+        """Resolve an alias; one that leads nowhere stays as it is, which whoever looks it up is told."""
         try:
             return self.resolve(reference)
         except ConfigError:
@@ -136,7 +137,7 @@ class Catalog:
     def describe(self, reference: str) -> CatalogEntry:
         full = self.resolve(reference)
         line = self._line(*full.partition("/")[::2])
-        own = tuple(name for name in self._aliases if self._leads_to(name, full))
+        own = tuple(name for name in self._aliases if self.full_name(name) == full)
         if line is None:
             return CatalogEntry(self.find(full), "your settings", own)
         origin = f"catalog of {line.as_of}: {line.source}"
@@ -146,20 +147,15 @@ class Catalog:
         shipped = tuple(name for name in line.aliases if is_it and name not in self._aliases)
         return CatalogEntry(self.find(full), origin, (*own, *shipped), line.note)
 
-    def _leads_to(self, alias: str, full: str) -> bool:
-        try:
-            return self.resolve(alias) == full
-        except ConfigError:  # told to whoever uses it
-            return False
-
     def _from_file(self, provider: str, name: str) -> Model | None:
         line = self._line(provider, name)
-        if line is None or line.provider == provider:
-            if line is None:
-                return None
-            return _model(line, name)
+        if line is None:
+            return None
+        model = _model(line, name)
+        if line.provider == provider:
+            return model
         # Somebody's own server of a known API has its models, but nobody knows what it charges.
-        return msgspec.structs.replace(_model(line, name), provider=provider, price=None)
+        return msgspec.structs.replace(model, provider=provider, price=None)
 
     def _line(self, provider: str, name: str) -> Listed | None:
         return _by_name().get((provider, name)) or _by_name().get((kind_of(provider, self._providers) or "", name))
@@ -192,20 +188,17 @@ def _cache_shares(base: Price | None, kind: Kind | None) -> tuple[Decimal, Decim
 
 
 def _apply_settings(base: Model, declared: ModelSettings, kind: Kind | None) -> Model:
+    said = {name: getattr(declared, name) for name in Features.__struct_fields__}
+    features = {name: value for name, value in said.items() if value is not None}
     return Model(
         base.provider,
         base.name,
         window=declared.window or base.window,
         max_output=declared.max_output or base.max_output,
         price=_price_of(declared, base.price, kind),
-        features=_features_of(base.features, declared),
+        features=msgspec.structs.replace(base.features, **features),
         vocabulary=declared.vocabulary or base.vocabulary,
     )
-
-
-def _features_of(base: Features, declared: ModelSettings) -> Features:
-    said = {name: getattr(declared, name) for name in Features.__struct_fields__}
-    return msgspec.structs.replace(base, **{name: value for name, value in said.items() if value is not None})
 
 
 def _model(line: Listed, name: str) -> Model:
@@ -223,11 +216,9 @@ def _model(line: Listed, name: str) -> Model:
 
 
 def _unlisted_model(provider: str, name: str, kind: Kind | None) -> Model:
-    match kind:
-        case "anthropic":
-            return Model(provider, name, features=Features(caching=True), vocabulary="claude")
-        case _:
-            return Model(provider, name)
+    if kind == "anthropic":
+        return Model(provider, name, features=Features(caching=True), vocabulary="claude")
+    return Model(provider, name)
 
 
 @cache

@@ -8,7 +8,7 @@ the model could take at most.
 import http.client
 import json
 import re
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from finclaw.errors import ConfigError
@@ -18,18 +18,13 @@ _TIMEOUT: Final = 5.0
 LOADING: Final = 120.0  # seconds in which a server loads a model
 
 
-class _Reply(NamedTuple):
-    status: int
-    body: dict[str, Any]
-
-
 def find_window(base_url: str, name: str, *, load: bool) -> int:
     """Raises ConfigError. `load`: have the server load the model, so that it says what it really gives it."""
     parts = urlsplit(base_url)
     root = f"{parts.scheme}://{parts.netloc}"
     try:
-        shown = _request(base_url, "POST", "/api/show", {"model": name})
-        if shown.status == http.HTTPStatus.NOT_FOUND:
+        status, shown = _request(base_url, "POST", "/api/show", {"model": name})
+        if status == http.HTTPStatus.NOT_FOUND:
             raise ConfigError(f"the Ollama at {root} has no model {name!r}; get it with: ollama pull {name}")
         given = _loaded_window(base_url, name)
         if given is None and load:
@@ -40,7 +35,7 @@ def find_window(base_url: str, name: str, *, load: bool) -> int:
             f"no Ollama answers at {root} to say how much {name} takes in; start it with: ollama serve; or say it "
             f"yourself: `models: {{{PROVIDER}/{name}: {{window: TOKENS}}}}`"
         ) from error
-    window = given or _window_of_file(shown.body) or _largest_window(shown.body)
+    window = given or _window_of_file(shown) or _largest_window(shown)
     if window is None:
         raise ConfigError(
             f"the server at {root} does not say how much {name} takes in; say it yourself: "
@@ -51,9 +46,13 @@ def find_window(base_url: str, name: str, *, load: bool) -> int:
 
 def _loaded_window(base_url: str, name: str) -> int | None:
     full = name if ":" in name else f"{name}:latest"
-    for each in _rows(_request(base_url, "GET", "/api/ps").body.get("models")):
-        if full in (each.get("name"), each.get("model")):
-            return _count(each.get("context_length"))
+    _, loaded = _request(base_url, "GET", "/api/ps")
+    models = loaded.get("models")
+    for each in cast("list[Any]", models) if isinstance(models, list) else ():
+        if isinstance(each, dict):
+            model = cast("dict[str, Any]", each)
+            if full in (model.get("name"), model.get("model")):
+                return _count(model.get("context_length"))
     return None
 
 
@@ -80,15 +79,10 @@ def _count(value: object) -> int | None:
     return None
 
 
-def _rows(value: object) -> list[dict[str, Any]]:
-    if not isinstance(value, list):
-        return []
-    return [cast("dict[str, Any]", each) for each in cast("list[object]", value) if isinstance(each, dict)]
-
-
 def _request(
     base_url: str, method: str, path: str, body: dict[str, Any] | None = None, *, timeout: float = _TIMEOUT
-) -> _Reply:
+) -> tuple[int, dict[str, Any]]:
+    """The status and the object in the body; empty where there is none."""
     parts = urlsplit(base_url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout)
@@ -103,4 +97,4 @@ def _request(
         found = cast("object", json.loads(content))
     except ValueError:
         found = None
-    return _Reply(response.status, cast("dict[str, Any]", found) if isinstance(found, dict) else {})
+    return response.status, cast("dict[str, Any]", found) if isinstance(found, dict) else {}

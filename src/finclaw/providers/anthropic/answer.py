@@ -150,7 +150,7 @@ class AnthropicAnswerReader:
         try:
             event = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            event = self._decode_leniently(data)
+            event = self._lenient.decode(_decode_loosely, data, self._name)
         return self._chunks(name, event)
 
     def _chunks(self, name: bytes, event: _Event) -> Sequence[Chunk]:
@@ -170,12 +170,6 @@ class AnthropicAnswerReader:
         self.ended = True
         return (Done(self._stop),)
 
-    def _decode_leniently(self, data: bytes) -> _Event:
-        try:
-            return _decode_loosely(self._lenient.to_strict_json(data))
-        except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
-            raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
-
     def _read_delta(self, delta: _Delta, index: int) -> Sequence[Chunk]:
         match delta.type:
             case "input_json_delta":
@@ -194,7 +188,9 @@ class AnthropicAnswerReader:
             case "content_block_start":
                 return self._start(event.content_block or _Block(), event.index)
             case "content_block_stop" if event.index in self._calls:
-                return self._end_call(event.index)
+                end = ToolUseEnd(event.index)
+                given = self._calls.pop(event.index)
+                return (ToolInputDelta(given.decode(), event.index), end) if given else (end,)
             case "message_start":
                 return self._count(event.message.usage if event.message else None)
             case "message_delta":
@@ -228,12 +224,6 @@ class AnthropicAnswerReader:
         if self._on_signature is not None and thought.signature:
             self._on_signature(thought.signature)
         return (thought,)
-
-    def _end_call(self, index: int) -> Sequence[Chunk]:
-        given = self._calls.pop(index)
-        if not given:
-            return (ToolUseEnd(index),)
-        return ToolInputDelta(given.decode(), index), ToolUseEnd(index)
 
     def _count(self, usage: object) -> Sequence[Chunk]:
         """Each report tells totals; what it leaves out stays as it was."""

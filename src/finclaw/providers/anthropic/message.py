@@ -24,22 +24,10 @@ def write_blocks(message: Message, *, seeing: bool = True, provider: str = "", t
     if len(blocks) == 1 and type(text := blocks[0]) is Text:  # nearly all of them
         if not text.text or text.text.isspace():
             return b""
-        return write_text(text.text)
+        return b'{"type":"text","text":' + _encode_any(text.text) + b"}"
     if message.role == "assistant":
         return _encode_any(tuple(_assistant_blocks(blocks, own=thinking and _is_own(message, provider))))[1:-1]
     return _encode_any(tuple(_user_blocks(blocks, seeing=seeing)))[1:-1]
-
-
-def write_text(words: str) -> bytes:
-    return b'{"type":"text","text":' + _encode_any(words) + b"}"
-
-
-def opens_with_thinking(message: Message, provider: str) -> bool:
-    """Whether that is what the API will read first in it."""
-    if not message.blocks:
-        return False
-    first = message.blocks[0]
-    return isinstance(first, Thinking) and bool(first.signature) and _is_own(message, provider)
 
 
 def _is_own(message: Message, provider: str) -> bool:
@@ -78,7 +66,8 @@ def _assistant_blocks(blocks: Sequence[Block], *, own: bool) -> Iterator[dict[st
             if own and block.signature:  # the API refuses what it has not signed
                 yield _thinking_block(block)
         elif isinstance(block, ToolCall):
-            yield _call_block(block)
+            # History keeps the name of a tool that never was; the API wants a legal one.
+            yield {"type": "tool_use", "id": block.id, "name": legal_name(block.name), "input": _call_input(block)}
         elif isinstance(block, Text) and block.text.strip():
             yield {"type": "text", "text": block.text}
 
@@ -103,11 +92,6 @@ def _thinking_block(block: Thinking) -> dict[str, Any]:
     return {"type": "thinking", "thinking": block.text, "signature": block.signature}
 
 
-def _call_block(call: ToolCall) -> dict[str, Any]:
-    # History keeps the name of a tool that never was; the API wants a legal one.
-    return {"type": "tool_use", "id": call.id, "name": legal_name(call.name), "input": _call_input(call)}
-
-
 def _call_input(call: ToolCall) -> msgspec.Raw:
     try:
         return msgspec.Raw(_encode_any(call.args))
@@ -117,11 +101,11 @@ def _call_input(call: ToolCall) -> msgspec.Raw:
 
 def _result_block(result: ToolResult) -> dict[str, Any]:
     written: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.content}
-    if not result.is_error:
-        return written
-    if not result.content.strip():
-        written["content"] = SAID_NOTHING
-    return {**written, "is_error": True}
+    if result.is_error:
+        written["is_error"] = True
+        if not result.content.strip():
+            written["content"] = SAID_NOTHING
+    return written
 
 
 def _image_block(image: Image) -> dict[str, Any] | msgspec.Raw:
@@ -171,16 +155,15 @@ def thinking_field(request: ModelRequest) -> ThinkingField | None:
 def _goes_on_without(messages: Sequence[Message], provider: str) -> bool:
     """Whether calls are being answered that began without a thought: thinking cannot be turned on in their midst."""
     first: Message | None = None
-    for is_theirs, side in groupby(reversed(messages), key=_is_theirs):
+    for is_theirs, side in groupby(reversed(messages), key=lambda message: message.role == "assistant"):
         if is_theirs:
             *_, first = side
         elif not any(message.tool_results for message in side):
             break
-    return first is not None and not opens_with_thinking(first, provider)
-
-
-def _is_theirs(message: Message) -> bool:
-    return message.role == "assistant"
+    if first is None:
+        return False
+    opening = next(iter(first.blocks), None)
+    return not (isinstance(opening, Thinking) and opening.signature and _is_own(first, provider))
 
 
 # ── signatures ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,11 +13,9 @@ from finclaw.providers.api_provider import AnswerReader, ApiProvider
 from finclaw.providers.http.address import FIRST_BYTE_S, IDLE_S, endpoint_url
 from finclaw.providers.http.image_join import ReadBlob, join_images
 from finclaw.providers.http.prefix_cache import Part
-from finclaw.providers.http.sse import Event
 from finclaw.redaction import Secret
 
 LARGEST_IMAGE: Final = 5 * 1_048_576  # bytes of base64 that the API takes
-API: Final = "https://api.anthropic.com"
 
 
 class AnthropicProvider(ApiProvider):
@@ -28,6 +26,9 @@ class AnthropicProvider(ApiProvider):
     request; turn it off for a server that does not know the marks. `key` is None for a server that asks for none.
     `read_blob` finds the images.
     """
+
+    kinds = KINDS
+    in_stream = KINDS
 
     def __init__(  # noqa: PLR0913  each is a choice of the settings
         self,
@@ -42,33 +43,27 @@ class AnthropicProvider(ApiProvider):
         caching: bool = True,
         read_blob: ReadBlob | None = None,
     ) -> None:
+        self._writer = AnthropicRequestWriter(kept_bytes, caching=caching)
         super().__init__(
             endpoint_url(base_url, "/messages", version="/v1"),
             self._headers,
+            self._writer,
+            events_of_non_streaming,
             name=name,
-            kinds=KINDS,
-            in_stream=KINDS,
             clock=clock,
             first_byte=first_byte,
             idle=idle,
         )
         self._key = key
         self._read_blob = read_blob
-        self._requests = AnthropicRequestWriter(kept_bytes, caching=caching)
 
     def write(self, request: ModelRequest) -> tuple[Sequence[Part], AnswerReader]:
-        parts = self._requests.parts(request)
+        parts = self._writer.parts(request)
         on_signature = None
-        if sent := self._requests.sent:
-            on_signature = partial(self._requests.signatures.remember, before=sent)
+        if sent := self._writer.sent:
+            on_signature = partial(self._writer.signatures.remember, before=sent)
         images_joined = join_images(parts, self._read_blob, render_image, LARGEST_IMAGE)
         return images_joined, AnthropicAnswerReader(self.name, on_signature)
-
-    def events_of_non_streaming(self, body: bytes) -> list[Event]:
-        return events_of_non_streaming(body)
-
-    def evict(self) -> None:
-        self._requests.evict()
 
     def _headers(self) -> dict[str, str]:
         headers = {"anthropic-version": "2023-06-01"}

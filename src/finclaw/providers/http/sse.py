@@ -186,6 +186,13 @@ class LenientJson:
         read = self._join_halves(json.loads(data, parse_constant=_null, parse_int=_integer), (), waiting)
         return fix_surrogates(json.dumps(read, ensure_ascii=False)).encode()
 
+    def decode(self, decode: Callable[[bytes], T], data: bytes, name: str) -> T:
+        """Raises StreamCut. `name` is the provider's."""
+        try:
+            return decode(self.to_strict_json(data))
+        except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
+            raise StreamCut(f"{name} sent an event that cannot be read: {error}") from error
+
     def _join_halves(self, value: Any, path: _Path, waiting: dict[_Path, str]) -> Any:
         match value:
             case str(text):

@@ -139,7 +139,7 @@ class OpenAIAnswerReader:
         self.ended = False
         self._name = name
         self._lenient = LenientJson()
-        self._calls = ToolCallAssembler(_FIRST_CALL)
+        self._calls = ToolCallAssembler()
         self._tag = ThinkTag(_THINKING, _TEXT)
         self._usage = Usage()
         self._finish: str | None = None
@@ -191,7 +191,7 @@ class OpenAIAnswerReader:
         try:
             event = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            event = self._decode_leniently(data)
+            event = self._lenient.decode(_decode_lax, data, self._name)
         return self._chunks(event)
 
     def _chunks(self, event: _Event) -> Sequence[Chunk]:
@@ -213,12 +213,6 @@ class OpenAIAnswerReader:
             raise StreamCut(f"{self._name}: the stream ended before the answer did")
         return self._end()
 
-    def _decode_leniently(self, data: bytes) -> _Event:
-        try:
-            return _decode_lax(self._lenient.to_strict_json(data))
-        except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError, too
-            raise StreamCut(f"{self._name} sent an event that cannot be read: {error}") from error
-
     def _read_choice(self, choice: _Choice, chunks: list[Chunk]) -> None:
         self._answered = True
         delta = choice.delta
@@ -226,7 +220,7 @@ class OpenAIAnswerReader:
             if thinking := delta.reasoning_content or delta.reasoning:
                 chunks.append(ThinkingDelta(thinking, _THINKING))
             if content := delta.content:
-                words = content if isinstance(content, str) else _join_text(content)
+                words = content if isinstance(content, str) else "".join(part.text for part in content)
                 chunks += self._text_chunks(words)
             if delta.tool_calls:
                 for piece in delta.tool_calls:
@@ -234,18 +228,15 @@ class OpenAIAnswerReader:
             if delta.refusal:
                 self._refused = True
                 chunks.append(TextDelta(delta.refusal, _TEXT))
-        if choice.finish_reason:
-            self._stop(choice.finish_reason)
+        if reason := choice.finish_reason:
+            if reason in BY_FINISH:
+                raise BY_FINISH[reason](f"{self._name} stopped its answer with {reason!r}")
+            self._finish = reason
 
     def _text_chunks(self, words: str) -> Sequence[Chunk]:
         if self._tag.passed:
             return (TextDelta(words, _TEXT),)
         return self._tag.feed(words)
-
-    def _stop(self, reason: str) -> None:
-        if reason in BY_FINISH:
-            raise BY_FINISH[reason](f"{self._name} stopped its answer with {reason!r}")
-        self._finish = reason
 
     def _count(self, usage: object, chunks: list[Chunk]) -> None:
         """Each report tells totals, and what the cache gave is part of its prompt."""
@@ -290,10 +281,6 @@ def _only_words(event: _Event) -> str:
     if delta.reasoning_content or delta.reasoning or not isinstance(delta.content, str):
         return ""
     return delta.content
-
-
-def _join_text(parts: list[_Part]) -> str:
-    return "".join(part.text for part in parts)
 
 
 # ── thinking among the words ────────────────────────────────────────────────────────────────────────────────
@@ -347,7 +334,9 @@ class ThinkTag:
             self._held = answer
             self._read = self._behind
             return (*self._thinking_chunks(thought), *self._behind())
-        sure = len(thought) - _beginning_of_end(thought)
+        # Its last characters may be the first of the closing tag.
+        unsure = next((size for size in range(len(_END) - 1, 0, -1) if thought.endswith(_END[:size])), 0)
+        sure = len(thought) - unsure
         self._held = thought[sure:]
         return self._thinking_chunks(thought[:sure])
 
@@ -358,11 +347,6 @@ class ThinkTag:
 
     def _thinking_chunks(self, words: str) -> Sequence[Chunk]:
         return (ThinkingDelta(words, self._thinking),) if words else ()
-
-
-def _beginning_of_end(thought: str) -> int:
-    """How many of its last characters may be the first of the closing tag."""
-    return next((size for size in range(len(_END) - 1, 0, -1) if thought.endswith(_END[:size])), 0)
 
 
 # ── answers that were not streamed ──────────────────────────────────────────────────────────────────────────
@@ -441,10 +425,9 @@ class _Call:
 
 
 class ToolCallAssembler:
-    """The calls of one answer. Their blocks are numbered from `first_block` on, in the order in which they began."""
+    """The calls of one answer. Their blocks are numbered in the order in which they began."""
 
-    def __init__(self, first_block: int) -> None:
-        self._first_block = first_block
+    def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -482,7 +465,7 @@ class ToolCallAssembler:
 
     def _begin(self, piece: ToolCallDelta) -> _Call:
         place = len(self._calls)
-        call = _Call(self._first_block + place)
+        call = _Call(_FIRST_CALL + place)
         self._calls.append(call)
         self._by_index[place if piece.index is None else piece.index] = call
         if piece.id:

@@ -10,13 +10,11 @@ from finclaw.providers.api_provider import AnswerReader, ApiProvider
 from finclaw.providers.http.address import FIRST_BYTE_S, IDLE_S, endpoint_url
 from finclaw.providers.http.image_join import ReadBlob, join_images
 from finclaw.providers.http.prefix_cache import Part
-from finclaw.providers.http.sse import Event
 from finclaw.providers.openai.answer import IN_STREAM, KINDS, OpenAIAnswerReader, events_of_non_streaming
 from finclaw.providers.openai.request import OpenAIRequestWriter, OutputLimit, render_image
 from finclaw.redaction import Secret
 
 LARGEST_IMAGE: Final = 20_000_000  # bytes of base64 that the API takes
-API: Final = "https://api.openai.com/v1"
 
 
 class OpenAIProvider(ApiProvider):
@@ -27,6 +25,9 @@ class OpenAIProvider(ApiProvider):
     server wants to be told how long an answer may get; unless it is given, only OpenAI gets the newer one. A local
     server needs no key. `read_blob` finds the images.
     """
+
+    kinds = KINDS
+    in_stream = IN_STREAM
 
     def __init__(  # noqa: PLR0913  each is a choice of the settings
         self,
@@ -41,29 +42,23 @@ class OpenAIProvider(ApiProvider):
         kept_bytes: int = 32_000_000,
         read_blob: ReadBlob | None = None,
     ) -> None:
+        self._writer = OpenAIRequestWriter(kept_bytes, output_limit or _limit_of(base_url))
         super().__init__(
             endpoint_url(base_url, "/chat/completions"),
             self._headers,
+            self._writer,
+            events_of_non_streaming,
             name=name,
-            kinds=KINDS,
-            in_stream=IN_STREAM,
             clock=clock,
             first_byte=first_byte,
             idle=idle,
         )
         self._key = key
         self._read_blob = read_blob
-        self._requests = OpenAIRequestWriter(kept_bytes, output_limit or _limit_of(base_url))
 
     def write(self, request: ModelRequest) -> tuple[Sequence[Part], AnswerReader]:
-        parts = self._requests.parts(request)
+        parts = self._writer.parts(request)
         return join_images(parts, self._read_blob, render_image, LARGEST_IMAGE), OpenAIAnswerReader(self.name)
-
-    def events_of_non_streaming(self, body: bytes) -> list[Event]:
-        return events_of_non_streaming(body)
-
-    def evict(self) -> None:
-        self._requests.evict()
 
     def _headers(self) -> dict[str, str]:
         if self._key and (key := self._key.reveal()):

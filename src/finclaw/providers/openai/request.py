@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from finclaw.kernel.chunk import AnswerSchema, Model, ModelRequest, ToolSpec
+from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.envelope import ThinkingLevel
 from finclaw.kernel.message import Block, Image, Message, Text, ToolCall, ToolResult
 from finclaw.providers.http.image_join import PICTURES, mark_image
@@ -42,23 +42,21 @@ class OpenAIRequestWriter:
 
     def parts(self, request: ModelRequest) -> Sequence[Part]:
         """The request in a few pieces: what a long conversation begins with is not copied for each of them."""
-        written = self._encode_messages(request.messages, seeing=request.model.features.images)
-        if not request.system:
-            _cut_first_comma(written)
-        prefix, *behind = written
-        return self._opening(request), prefix, b"".join((*behind, b"]}"))
-
-    def evict(self) -> None:
-        self._prefixes.clear()
-
-    def _encode_messages(self, messages: Sequence[Message], *, seeing: bool) -> list[Part]:
-        """In pieces, of which the first is the cached prefix of a long conversation."""
+        messages = request.messages
+        seeing = request.model.features.images
         prefix = self._prefixes.find(messages, seeing)
         if more := self._prefixes.messages_to_add(messages, prefix):
             joined = bytearray(prefix.joined)
             write_messages(more, seeing, joined)
             prefix = self._prefixes.store(RequestPrefix(with_more(prefix.messages, more), joined), seeing)
-        return [prefix.joined, *[write_message(message, seeing) for message in messages[len(prefix.messages) :]]]
+        behind = messages[len(prefix.messages) :]
+        written: list[Part] = [prefix.joined, *[write_message(message, seeing) for message in behind]]
+        if not request.system:
+            _cut_first_comma(written)
+        return self._opening(request), written[0], b"".join((*written[1:], b"]}"))
+
+    def evict(self) -> None:
+        self._prefixes.clear()
 
     def _opening(self, request: ModelRequest) -> bytes:
         """All that stands before the history. It seldom changes, so the last one is kept."""
@@ -93,8 +91,10 @@ def _write_opening(request: ModelRequest, output_limit: OutputLimit) -> bytes:
         fields["stop"] = request.stop_sequences
     if tools:
         fields["tools"] = [_tool(spec) for spec in tools]
-    if request.answer_schema is not None:
-        fields["response_format"] = {"type": "json_schema", "json_schema": _json_schema(request.answer_schema)}
+    if (wanted := request.answer_schema) is not None:
+        # Not strict: that takes a part of JSON Schema only. Whoever asked checks the answer anyway.
+        schema = {"name": wanted.name, "schema": wanted.schema, "strict": False}
+        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
     opening = _encode(fields)[:-1] + b',"messages":['
     if request.system:
         opening += b'{"role":"system","content":' + _encode(request.system) + b"}"
@@ -118,11 +118,6 @@ def _thinking(model: Model, level: ThinkingLevel, *, with_tools: bool) -> dict[s
             return {"thinking": {"type": word}}
         case "unasked" | "never":
             return {}
-
-
-def _json_schema(wanted: AnswerSchema) -> dict[str, Any]:
-    # Not strict: that takes a part of JSON Schema only, and refuses the rest. Whoever asked checks the answer anyway.
-    return {"name": wanted.name, "schema": wanted.schema, "strict": False}
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -177,9 +172,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _result(result: ToolResult) -> bytes:
-    content = result.content
-    if result.is_error:
-        content = FAILED + content
+    content = FAILED + result.content if result.is_error else result.content
     return b',{"role":"tool","tool_call_id":%b,"content":%b}' % (_encode(result.call_id), _encode(content))
 
 
