@@ -28,16 +28,13 @@ async def sum_costs(store: Store, now: datetime, days: int, by: CostsBy) -> Sequ
 async def sum_today(store: Store, now: datetime, agent: str, limit: Decimal | None) -> Today:
     agents = await store.costs(local_day(now), "agent")
     spent = sum((cost.cost for cost in agents if cost.name == agent), Decimal(0))
-    return Today(day=local_day(now), zone=_zone_name(now), cost=spent, agent_day_usd=limit)
+    zone = now.astimezone().tzname() or "local time"
+    return Today(day=local_day(now), zone=zone, cost=spent, agent_day_usd=limit)
 
 
 def mark_interrupted(line: Spend) -> Spend:
     """The same calls, marked as cut off."""
     return replace(line, interrupted=line.calls, interrupted_cost=line.cost)
-
-
-def _zone_name(moment: datetime) -> str:
-    return moment.astimezone().tzname() or "local time"
 
 
 def _add(line: Spend, more: Spend) -> Spend:

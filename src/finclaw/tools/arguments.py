@@ -156,12 +156,8 @@ def with_defaults(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[st
     """A null where none may stand is left out, unless required: that is how models leave an argument out."""
     complete = dict(args)
     for name, part in cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {})).items():
-        if (
-            name in complete
-            and complete[name] is None
-            and name not in schema.get("required", ())
-            and _is_never_null(part)
-        ):
+        is_null = name in complete and complete[name] is None
+        if is_null and name not in schema.get("required", ()) and _is_never_null(part):
             del complete[name]
         if name not in complete and "default" in part:
             complete[name] = deepcopy(part["default"])
@@ -293,9 +289,7 @@ def _coerce_value(value: Any, wanted: Sequence[str]) -> Any:
 
 
 def _integer(text: str) -> Any:
-    if not _INTEGER.fullmatch(text):
-        return _UNCHANGED
-    return int(text)
+    return int(text) if _INTEGER.fullmatch(text) else _UNCHANGED
 
 
 def _number(text: str) -> Any:
@@ -319,9 +313,7 @@ def _json(kind: type) -> Callable[[str], Any]:
             found = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return _UNCHANGED
-        if not isinstance(found, kind):
-            return _UNCHANGED
-        return found
+        return found if isinstance(found, kind) else _UNCHANGED
 
     return read
 

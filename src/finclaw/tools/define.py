@@ -138,7 +138,10 @@ def _define_from_signature(
         description = read_docstring(function).description
     if not description:
         raise ExtensionError(f"tool {name!r}: say in its docstring what it does; a model knows no more of it than that")
-    signature = signature_of(name, function)
+    try:
+        signature = _read_signature(name, function)
+    except ExtensionError as error:
+        raise ExtensionError(f"tool {name!r}: {error}") from error
     return _build_tool(
         ToolSpec(name, description, signature.schema), function, partial(signature.call, function), options
     )
@@ -182,8 +185,6 @@ def _name_of(function: Function) -> str:
 
 
 class Signature(Struct, frozen=True):
-    """How to call a function with what a model wrote."""
-
     tool: str
     arguments: type[Struct]
     schema: dict[str, Any]
@@ -204,16 +205,11 @@ class Signature(Struct, frozen=True):
         return function(**asdict(given), **named)
 
 
-def signature_of(name: str, function: Function) -> Signature:
-    """Raises ExtensionError for what no model could fill in, with what to do about it."""
-    try:
-        return _read_signature(name, function)
-    except ExtensionError as error:
-        raise ExtensionError(f"tool {name!r}: {error}") from error
-
-
 def _read_signature(name: str, function: Function) -> Signature:
-    hints = _hints(function)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, SyntaxError) as error:
+        raise ExtensionError(f"{error}; import what its annotations name where the module can see it") from error
     parameters = inspect.signature(function).parameters
     scope = next((each for each in parameters if hints.get(each) is ToolScope), "")
     if not scope and "scope" in parameters and "scope" not in hints:
@@ -221,25 +217,17 @@ def _read_signature(name: str, function: Function) -> Signature:
     own = [each for each in parameters.values() if each.name != scope]
     for parameter in own:
         _must_be_an_argument(parameter, hints)
-    whole = len(own) == 1 and _is_struct(hints[own[0].name])
-    if whole:
-        arguments = cast("type[Struct]", hints[own[0].name])
-        return Signature(name, arguments, _struct_schema(arguments), whole, scope)
+    only = hints[own[0].name] if len(own) == 1 else None
+    if isinstance(only, type) and issubclass(only, Struct):
+        return Signature(name, only, _struct_schema(only), True, scope)
     arguments = _struct(name, own, hints)
-    return Signature(name, arguments, _add_descriptions(input_schema(arguments), function, hints, scope), whole, scope)
+    return Signature(name, arguments, _add_descriptions(input_schema(arguments), function, hints, scope), False, scope)
 
 
 @lru_cache(maxsize=256)
 def _struct_schema(arguments: type[Struct]) -> dict[str, Any]:
     """The schema of a struct of somebody's own, computed once: every gateway in a process has the same tools."""
     return input_schema(arguments)
-
-
-def _hints(function: Function) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, SyntaxError) as error:
-        raise ExtensionError(f"{error}; import what its annotations name where the module can see it") from error
 
 
 def _must_be_an_argument(parameter: Parameter, hints: Mapping[str, Any]) -> None:
@@ -282,9 +270,8 @@ def _must_fit(parameter: Parameter, kind: Any) -> None:
 def _add_descriptions(
     schema: dict[str, Any], function: Function, hints: Mapping[str, Any], scope: str
 ) -> dict[str, Any]:
-    told = read_docstring(function).arguments
     properties: dict[str, dict[str, Any]] = schema.get("properties", {})
-    for name, text in told.items():
+    for name, text in read_docstring(function).arguments.items():
         if name == scope:
             continue
         if name not in properties:
@@ -299,10 +286,6 @@ def _has_words(hint: Any) -> bool:
     if get_origin(hint) is not Annotated:
         return False
     return any(isinstance(each, Meta) and each.description for each in get_args(hint)[1:])
-
-
-def _is_struct(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Struct)
 
 
 _HEADING: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")

@@ -46,7 +46,7 @@ class _Repeats(Struct):
 
 
 class LoopGuard:
-    """The history of one turn. `judge` every call before it runs and `note` its result, also a refused one's."""
+    """`judge` every call of a turn before it runs, and `note` its result, also a refused one's."""
 
     def __init__(self) -> None:
         self._history: defaultdict[bytes, _Repeats] = defaultdict(_Repeats)
@@ -140,9 +140,7 @@ def _canonical(args: Mapping[str, Any]) -> str:
 
 def _number(text: str) -> float:
     number = float(text)
-    if number.is_integer():
-        return int(number)
-    return number
+    return int(number) if number.is_integer() else number
 
 
 def _digest(*parts: str) -> bytes:

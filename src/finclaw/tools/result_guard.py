@@ -103,10 +103,6 @@ def as_text(value: Any) -> str:
         if value.lstrip()[:1] in ("{", "[", '"'):
             return _decode_unicode_escapes(value)
         return value
-    return _encode_json(value)
-
-
-def _encode_json(value: Any) -> str:
     with suppress(Exception):  # a stranger's object: too large a number, a circle, a __str__ that raises
         return encode(value, enc_hook=str).decode()
     with suppress(Exception):  # the slower encoder takes numbers of any length
@@ -319,12 +315,9 @@ def _is_tag(tag: re.Match[str]) -> bool:
     if name is None:
         return True
     if name.lower() in _REPLACEMENTS and end:
-        return len(name) > 1 or not _is_bare_words(rest)  # in 'a<b and c>d' there is no tag
+        bare_words = rest[:1].isspace() and not rest.isspace() and re.search(r"""[="'/]""", rest) is None
+        return len(name) > 1 or not bare_words  # in 'a<b and c>d' there is no tag
     return re.search(_LOADS_OR_RUNS, rest) is not None  # even if it never ends: a page may end it
-
-
-def _is_bare_words(rest: str) -> bool:
-    return rest[:1].isspace() and not rest.isspace() and re.search(r"""[="'/]""", rest) is None
 
 
 def _end_of_tag(tag: re.Match[str], missing: set[str]) -> int:

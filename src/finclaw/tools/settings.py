@@ -74,28 +74,21 @@ class GuardChoice:
 
     def of(self, tool: str) -> GuardOptions:
         if tool not in self._chosen:
-            self._chosen[tool] = self._choose(tool)
+            options = self._usual
+            for pattern, special in self._special:
+                if pattern.matches(tool):
+                    options = special.over(options)
+            if tool == _READER and options.shown < DEFAULT.shown:
+                options = replace(options, shown=DEFAULT.shown, stored=max(options.stored, DEFAULT.shown))
+            self._chosen[tool] = options
         return self._chosen[tool]
-
-    def _choose(self, tool: str) -> GuardOptions:
-        options = self._usual
-        for pattern, special in self._special:
-            if pattern.matches(tool):
-                options = special.over(options)
-        if tool != _READER or options.shown >= DEFAULT.shown:
-            return options
-        return replace(options, shown=DEFAULT.shown, stored=max(options.stored, DEFAULT.shown))
-
-
-RuleSettings = Rule
-"""A rule is written in the settings just as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsSettings:
     """Which tools may run for whom, and which the model sees."""
 
-    rules: tuple[RuleSettings, ...] = ()
+    rules: tuple[Rule, ...] = ()
     """The policy, such as `{pattern: "order__*", verdict: deny, scope: channel, who: [telegram]}`. `finclaw explain
     tool NAME` shows what it comes to. A tool that moves money needs a person whatever stands here."""
     show: tuple[str, ...] = ()

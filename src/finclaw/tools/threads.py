@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from finclaw.errors import ToolUnavailable
-from finclaw.tools.time_limit import as_exception, in_this_process
+from finclaw.tools.time_limit import as_exception, in_this_process, look_away
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class ToolThreads:
     def _begin(self, work: Callable[[], T]) -> "asyncio.Future[T | _Failed]":
         contained = partial(copy_context().run, partial(_run_contained, work))
         thread = asyncio.get_running_loop().run_in_executor(self._executor, contained)
-        thread.add_done_callback(_look_away)
+        thread.add_done_callback(look_away)
         return thread
 
     async def _end(self, what: str, thread: "asyncio.Future[Any]", stop: Callable[[], None] | None) -> None:
@@ -83,16 +83,11 @@ class ToolThreads:
                 stop()
                 await asyncio.wait([thread], timeout=STOP_PATIENCE)
         finally:
-            if thread.done():
-                self._places.release()
-            else:
-                self._leave_behind(what, thread)
-
-    def _leave_behind(self, what: str, thread: "asyncio.Future[Any]") -> None:
-        self.lost += 1
-        log.error("%s blocks its thread and was left behind; %d such threads hang now", what, self.lost)
-        self._places.release()  # another thread takes its place: those who wait did nothing wrong
-        thread.add_done_callback(self._found)
+            self._places.release()  # also of a thread that hangs: those who wait did nothing wrong
+            if not thread.done():
+                self.lost += 1
+                log.error("%s blocks its thread and was left behind; %d such threads hang now", what, self.lost)
+                thread.add_done_callback(self._found)
 
     def _found(self, _: object) -> None:
         self.lost -= 1
@@ -122,8 +117,3 @@ def _run_contained(work: Callable[[], T]) -> T | _Failed:
             return work()
         except BaseException as error:  # noqa: BLE001  the caller raises it, on the loop
             return _Failed(as_exception(error))
-
-
-def _look_away(thread: "asyncio.Future[Any]") -> None:
-    if not thread.cancelled():
-        thread.exception()

@@ -67,14 +67,15 @@ async def _run_contained(tool: Tool, args: Mapping[str, Any], scope: ToolScope) 
 
 async def _abandon(running: "asyncio.Future[ToolOutput]", tool: Tool, grace: float) -> None:
     running.cancel()
-    running.add_done_callback(_look_away)
+    running.add_done_callback(look_away)
     _left_behind.add(running)
     running.add_done_callback(_left_behind.discard)
     if not await until_done(running, grace):
         log.error("tool %s ignored its cancellation and was left behind", tool.spec.name)
 
 
-def _look_away(running: "asyncio.Future[ToolOutput]") -> None:
+def look_away(running: "asyncio.Future[Any]") -> None:
+    """Retrieve the exception, so that asyncio does not report it."""
     if not running.cancelled():
         running.exception()
 

@@ -59,7 +59,10 @@ def has_unsourced_figures(answer: str, conversation: Sequence[Message]) -> bool:
     for sentence in _SENTENCES.split(_FENCE.sub(" ", answer)):  # most often the first figure decides
         if known.issuperset(_find_numbers(sentence)):
             continue
-        text = _separate_units(_INLINE_CODE.sub(_keep_price, _NO_FIGURES.sub(" ", sentence)))
+        prose = _INLINE_CODE.sub(
+            lambda code: code[0] if _PRICE.search(code[0]) else " ", _NO_FIGURES.sub(" ", sentence)
+        )
+        text = _separate_units(prose)
         if any(_is_claim(figure, text) and not _is_given(figure, text, given) for figure in find_figures(text)):
             return True
     return False
@@ -80,23 +83,17 @@ def _find_numbers(text: str) -> set[str]:
     return {_trim(number) for number in set(_NUMBER.findall(text.replace(",", "")))}
 
 
-def _keep_price(code: re.Match[str]) -> str:
-    if _PRICE.search(code[0]):
-        return code[0]
-    return " "
-
-
 def _is_given(figure: Figure, text: str, given: Sequence[str]) -> bool:
     """Whether one of the texts has all its numbers, or the same value in other words, such as 1.5억."""
     numbers = [_trim(each) for each in _NUMBER.findall(text[figure.start : figure.end].replace(",", ""))]
     if any(all(_has_number(each, number) for number in numbers) for each in given):
         return True
-    values = set(_values(figure))
+    values = _values(figure)
     scaled = (each[:_LONGEST_SCALED] for each in given if _SCALED.search(each, 0, _LONGEST_SCALED))
     is_scaled = figure.scale != 1 and figure.kind == "amount" and figure.value.denominator == 1
     if is_scaled and any(_has_number(each, str(abs(figure.value))) for each in given):
         return True
-    return any(values & set(_values(other)) for each in scaled for other in find_figures(_separate_units(each)))
+    return any(values & _values(other) for each in scaled for other in find_figures(_separate_units(each)))
 
 
 def _trim(number: str) -> str:
@@ -145,7 +142,5 @@ def _given_texts(conversation: Sequence[Message]) -> Iterator[str]:
                 yield block.content if isinstance(block, ToolResult) else getattr(block, "text", "")
 
 
-def _values(figure: Figure) -> tuple[Fraction, ...]:
-    if figure.high is None:
-        return (abs(figure.value),)
-    return (abs(figure.value), abs(figure.high))
+def _values(figure: Figure) -> set[Fraction]:
+    return {abs(value) for value in (figure.value, figure.high) if value is not None}

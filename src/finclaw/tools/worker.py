@@ -143,7 +143,10 @@ class _Worker:
                 assert process.stdin is not None
                 process.stdin.write(len(self._request).to_bytes(_SIZE, "big") + self._request)
                 process.stdin.flush()  # and stays open: its end tells the worker that we are gone
-            return self._answer_of(process)
+            size = int.from_bytes(self._read(process, _SIZE), "big")
+            if size > LONGEST_ANSWER:
+                raise ToolError(f"its result of {size} bytes is too large; ask for less")
+            return self._read(process, size)
         finally:
             self.kill()
             _wait_for_exit(process)
@@ -159,12 +162,6 @@ class _Worker:
                     os.kill(self._process.pid, signal.SIGTERM)
                     os.kill(self._process.pid, signal.SIGCONT)  # a tool may have stopped its supervisor
             self._over = True
-
-    def _answer_of(self, process: "subprocess.Popen[bytes]") -> bytes:
-        size = int.from_bytes(self._read(process, _SIZE), "big")
-        if size > LONGEST_ANSWER:
-            raise ToolError(f"its result of {size} bytes is too large; ask for less")
-        return self._read(process, size)
 
     def _read(self, process: "subprocess.Popen[bytes]", size: int) -> bytes:
         """Not until the end of the stream: a child of the worker may hold it open for ever."""

@@ -87,7 +87,9 @@ def _run(encoded: bytes, result_pipe: int) -> None:
     _set_rlimits(request)
     answer = msgspec.json.encode(_answer(request))
     if os.getpid() == home:
-        _write_all(result_pipe, len(answer).to_bytes(8, "big") + answer)
+        left = memoryview(len(answer).to_bytes(8, "big") + answer)
+        while left:
+            left = left[os.write(result_pipe, left) :]
     os._exit(0)  # whatever else it has started here is over, too
 
 
@@ -96,12 +98,6 @@ def _read_exactly(size: int) -> bytes:
     if len(read) < size:
         os._exit(1)
     return read
-
-
-def _write_all(result_pipe: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(result_pipe, left) :]
 
 
 def _set_rlimits(request: Request) -> None:
@@ -122,7 +118,7 @@ def _answer(request: Request) -> WorkerAnswer:
 
 
 def _run_tool(request: Request) -> Any:
-    found = _find_function(request.home)
+    found = getattr(_load_module(request.home), request.home.qualname)
     if not request.home.raw and not isinstance(found, DefinedTool):
         found = tool(request.tool, request.tool)(found)
     invoke = found.invoke if isinstance(found, DefinedTool) else found
@@ -134,10 +130,6 @@ def _run_tool(request: Request) -> Any:
 
 async def _await_result(given: Any) -> Any:
     return await given
-
-
-def _find_function(home: Home) -> Any:
-    return getattr(_load_module(home), home.qualname)
 
 
 def _load_module(home: Home) -> ModuleType:

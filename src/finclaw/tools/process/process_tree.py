@@ -137,17 +137,16 @@ def _kill_all(is_target: Callable[[_Process, _Processes], bool]) -> None:
     dead: set[int] = set()
     for _ in range(_MOST_SCANS):
         processes = _Processes()
-        # Each is killed as soon as it is seen.
-        killed = [_kill(each) for each in _list_living(processes) if is_target(each, processes)]
-        if not killed and processes.dead <= dead:
+        has_killed = False
+        for each in _list_living(processes):
+            if is_target(each, processes):  # killed as soon as it is seen
+                has_killed = True
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(each.id, signal.SIGKILL)
+        if not has_killed and processes.dead <= dead:
             return
         dead = processes.dead
-        time.sleep(_PAUSE if killed else 0)
-
-
-def _kill(process: _Process) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(process.id, signal.SIGKILL)
+        time.sleep(_PAUSE if has_killed else 0)
 
 
 def _reap_adopted() -> None:

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Final
 
 from finclaw.tools.process.process_tree import (
@@ -49,7 +48,7 @@ def main() -> None:
     if program == 0:
         _exec_program(command, environment, supervisor, writes)
 
-    def ask_to_exit(_: int, __: FrameType | None) -> None:
+    def ask_to_exit(*_: object) -> None:
         os.killpg(program, signal.SIGTERM)
 
     signal.signal(ASK_TO_EXIT, ask_to_exit)
