@@ -52,27 +52,20 @@ class Abilities(Struct, frozen=True, kw_only=True):
     tools: ToolRegistry
     system: str
     policy: Policy = field(default_factory=Policy)
-    consent: Consent | None = None
-    """A program's own way to ask a person at once, instead of `approvals`."""
-    approvals: Approvals | None = None
-    """None: nobody can be asked, and what needs approval does not run."""
+    consent: Consent | None = None  # a program's own way to ask a person at once
+    approvals: Approvals | None = None  # None: what needs approval does not run
     overflow: OverflowResults | None = None  # where the rest of long results is kept
     guards: GuardChoice = field(default_factory=GuardChoice)
-    show: Sequence[str] = ()
-    """Tools that need not be searched for though their group is shown on demand, by name or pattern."""
+    show: Sequence[str] = ()  # names or patterns of tools that are never shown on demand only
     credential: str = "default"  # the name of the provider's key
-    within: float | None = None
-    """Seconds for one whole answer of the model; None: as long as the turn has."""
-    fallbacks: Sequence[ModelRoute] = ()
-    """Asked in this order when the model does not answer: by its other keys, then other models."""
+    within: float | None = None  # seconds for one whole answer; None: the turn's
+    fallbacks: Sequence[ModelRoute] = ()  # asked in this order when the model does not answer
     pick: Callable[[str], Sequence[ModelRoute]] | None = None
     """The ways to a model that somebody names, by its own keys alone. Raises ModelUnknown. None: nobody may choose."""
     budget: Budget | None = None
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
-    put_blob: PutBlob | None = None
-    """Where the files are kept that tools give for an answer; None: none go out."""
-    recorded: RecordedTurn | None = None
-    """A turn from the record that is run again, in the place of tools and compaction."""
+    put_blob: PutBlob | None = None  # keeps files that tools give; None: none go out
+    recorded: RecordedTurn | None = None  # a recorded turn that is run again
 
 
 class Agent:

@@ -91,9 +91,7 @@ class Permission:
 
     def _web_tool(self, name: str) -> Tool | None:
         tool = self._tools.get(name)
-        if tool is None or tool.group != _GOES_OUT:
-            return None
-        return tool
+        return tool if tool is not None and tool.group == _GOES_OUT else None
 
     def _writes_itself(self, name: str) -> bool:
         """Whether its results are a model's words, or nobody knows: an address in them was named by no page."""

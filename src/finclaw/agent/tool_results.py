@@ -119,16 +119,14 @@ def _result_of_open_call(log: TurnLog, call: ToolCall) -> ToolResult:
 
 
 KEEPER: Final = "read-result"
-_MOST: Final = 8
-"""For each session; the oldest make room. Nobody reads on in what was said an hour ago."""
+_MOST: Final = 8  # for each session; nobody reads on in what is an hour old
 
 
 class OverflowResult(Struct, frozen=True):
     tool: str
     call_id: str
     text: str
-    origin: str = ""
-    """Which strangers' words it holds: they are theirs on every later page too."""
+    origin: str = ""  # whose words it holds, on every later page too
 
 
 class OverflowResults:

@@ -257,8 +257,7 @@ def _step_context(turn: TurnContext, index: int) -> StepContext:
     )
 
 
-SPEAKER: Final = "approval"
-"""The name in the source of the message that tells the model how the action ended."""
+SPEAKER: Final = "approval"  # the name in the source of the note of an approved action
 
 
 class ApprovedActions:

@@ -47,12 +47,10 @@ from finclaw.transcript.approval_ids import (
 
 log = logging.getLogger(__name__)
 
-
 _MANY: Final = 10_000
 _RECENT: Final = 1_000
 _OPEN: Final[tuple[ApprovalState, ...]] = ("pending", "granted")
 _EVERY: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
-
 
 V = TypeVar("V")
 
@@ -85,8 +83,7 @@ class Approvals:
         self._prefix = prefix
         self._remote_approvers = RemoteApprovers(store, people, chats, submit, announce, prefix)
         self._limits = ApprovalLimits(people, settings)
-        self._asking = asyncio.Lock()
-        """One at a time: those who ask at once must not find the same room."""
+        self._asking = asyncio.Lock()  # callers at once must not find the same room
         self._limit_message_suffix = secrets.token_hex(8)
         """Nobody knows it beforehand: a client that names its own messages cannot have taken what we call ours."""
         self.grants = Grants(store, people, settings, clock, chats, announce)
@@ -269,9 +266,7 @@ class Approvals:
     async def approval(self, typed: str) -> Approval | None:
         """By its id as somebody typed it: whole, or an unambiguous beginning."""
         found = await self._find(typed)
-        if isinstance(found, str):
-            return None
-        return found
+        return None if isinstance(found, str) else found
 
     async def _find(self, typed: str) -> Approval | RefusalReason:
         whole = read_approval_id(typed)
@@ -327,8 +322,7 @@ def _next(asked: Approval) -> datetime:
     return asked.asked_at + (asked.expires_at - asked.asked_at) / 2
 
 
-_LONGEST_NAP: Final = 60.0
-"""Seconds. A clock that was set, or a machine that slept, is noticed by then."""
+_LONGEST_NAP: Final = 60.0  # seconds, after which a changed clock is noticed
 _AFTER_TROUBLE: Final = 5.0
 
 

@@ -16,8 +16,7 @@ from finclaw.kernel.envelope import ActionButton
 from finclaw.text import Language
 from finclaw.transcript.approval_ids import ID_IN_TEXT, MARK, short_id
 
-LONGEST: Final = 3_500
-"""Characters of a card. What is longer nobody reads, and many a chat would cut."""
+LONGEST: Final = 3_500  # characters; nobody reads more, and many chats cut it
 _SOURCES: Final = 5
 
 _WORDS: Final[dict[Language, dict[str, str]]] = {

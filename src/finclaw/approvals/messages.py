@@ -12,8 +12,7 @@ from finclaw.text import Language
 from finclaw.transcript.approval_ids import short_id
 
 SPEAKER: Final = "approvals"
-CARDS: Final = "approval cards"
-"""Who speaks when an approver is asked in a chat of their own: at once, and past every layer."""
+CARDS: Final = "approval cards"  # asks an approver in another chat, past every layer
 Line = Literal["granted", "denied", "denied_because", "expired", "reminder", "crowded"]
 
 _WORDS: Final[dict[Language, dict[Line, str]]] = {

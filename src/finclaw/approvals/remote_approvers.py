@@ -75,7 +75,12 @@ class ApprovalLimits:
 
     def deciders_with_room(self, asked: Approval, waiting: Collection[Approval]) -> Sequence[KnownAs]:
         """Those of the deciders who have room for it. Raises Crowded when nobody has, or whoever asks has too many."""
-        self._check_requester(asked, waiting)
+        most = self._settings.most_waiting
+        if sum(each.session == asked.session for each in waiting) >= most:
+            raise Crowded(f"{most} actions wait for a person here already; wait until some are decided")
+        person = self._people.known_as(asked.asked_by)
+        if sum(each.asked_by in person for each in waiting) >= most:
+            raise Crowded(f"{most} actions of theirs wait for a person already; wait until some are decided")
         before = [each for one in waiting for each in self.deciders_of(one)]
         most = self._settings.most_per_approver
         roomy = [each for each in self.deciders_of(asked) if before.count(each) < most]
@@ -85,14 +90,6 @@ class ApprovalLimits:
                 "questions before them already. Wait until some are decided"
             )
         return roomy
-
-    def _check_requester(self, asked: Approval, waiting: Collection[Approval]) -> None:
-        most = self._settings.most_waiting
-        if sum(each.session == asked.session for each in waiting) >= most:
-            raise Crowded(f"{most} actions wait for a person here already; wait until some are decided")
-        person = self._people.known_as(asked.asked_by)
-        if sum(each.asked_by in person for each in waiting) >= most:
-            raise Crowded(f"{most} actions of theirs wait for a person already; wait until some are decided")
 
 
 class RemoteApprovers:

@@ -20,14 +20,12 @@ from finclaw.providers.http.sse import Event, EventReader
 
 LONGEST_PAGE: Final = 65_536
 LONGEST_ANSWER: Final = 16_000_000
-AFTER_FINISH_SECONDS: Final = 5.0
-"""How long a model that has stopped is waited for to tell its usage."""
+AFTER_FINISH_SECONDS: Final = 5.0  # for a model that has stopped to tell its usage
 
 _PAGE: Final = b"<"
 _NO_EVENT: Final = (b"{", b"[", _PAGE)
 """How JSON and pages begin. What a server says about the type of its answer is not always so."""
-_NON_STREAMING_TYPE: Final = "message"
-"""What Anthropic's API calls an answer that is not streamed."""
+_NON_STREAMING_TYPE: Final = "message"  # as Anthropic's API calls a whole answer
 
 
 class AnswerReader(Protocol):
@@ -50,8 +48,8 @@ class RequestWriter(Protocol):
 class ApiProvider(ABC):
     """A client of one API behind the Provider port.
 
-    `in_stream` are the kinds of errors that come with a success. `read_whole` turns an answer that was not streamed
-    into the events that it would have been; none for what is not an answer.
+    `in_stream` are the kinds of errors that come with a success. `read_whole` gives an answer that was not streamed as
+    events. `first_byte` bounds the seconds until an answer begins, `idle` each silence in it.
     """
 
     kinds: ClassVar[Kinds]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -133,25 +132,21 @@ class WellKnown(NamedTuple):
     """Where its key is looked for. Empty: it needs none."""
 
 
-WELL_KNOWN: Final[Mapping[str, WellKnown]] = MappingProxyType(
-    {
-        "offline": WellKnown("offline"),
-        "anthropic": WellKnown("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
-        "openai": WellKnown("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-        "ollama": WellKnown("openai", "http://127.0.0.1:11434/v1"),
-    }
-)
+WELL_KNOWN: Final[Mapping[str, WellKnown]] = {
+    "offline": WellKnown("offline"),
+    "anthropic": WellKnown("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+    "openai": WellKnown("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "ollama": WellKnown("openai", "http://127.0.0.1:11434/v1"),
+}
 
 
 def kind_of(name: str, providers: Mapping[str, ProviderSettings]) -> Kind | None:
     """None: nobody said what such a provider speaks."""
     given = providers.get(name)
-    known = WELL_KNOWN.get(name)
     if given is not None and given.kind is not None:
         return given.kind
-    if known is not None:
-        return known.kind
-    return None
+    known = WELL_KNOWN.get(name)
+    return known.kind if known is not None else None
 
 
 def with_usual_keys(

@@ -24,17 +24,12 @@ from finclaw.tools.schema_limits import CheckCost, CheckWork, SchemaSize
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-_LONGEST_COMPLAINT = 300
-"""A complaint quotes the value; a model that wrote a page by mistake need not read it again."""
-_LONGEST_READ: Final = 4_000
-"""Characters of a complaint that are searched for secrets before it is cut to its length."""
+_LONGEST_COMPLAINT = 300  # a complaint quotes the value, perhaps a whole page
+_LONGEST_READ: Final = 4_000  # characters searched for secrets before the cut
 _MOST_CHANGES_TOLD = 5
-_MOST_COMPLAINTS: Final = 20
-"""A model corrects what it is told first; the rest shows when it tries again."""
-_OFF_LOOP_ABOVE: Final = 400
-"""Rules times values above which a check runs in a thread: listing the errors of fewer takes a few milliseconds."""
-_LARGEST_PATTERN: Final = 2_000_000
-"""Bytes of one compiled pattern; compiling that takes 8 ms."""
+_MOST_COMPLAINTS: Final = 20  # the rest shows when the model tries again
+_OFF_LOOP_ABOVE: Final = 400  # rules times values; fewer take a few milliseconds
+_LARGEST_PATTERN: Final = 2_000_000  # bytes of one, compiled in 8 ms
 _LARGEST_PATTERNS: Final = 8_000_000  # bytes of all compiled patterns of one schema
 _NOT_LINEAR: Final = re.compile(r"\(\?<?[=!]|\\[1-9k]")
 _MOST_COMPILED: Final = 1_000  # schemas that are kept compiled

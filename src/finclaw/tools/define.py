@@ -345,17 +345,20 @@ def input_schema(arguments: type[Struct]) -> dict[str, Any]:
             f"{why}, for there is no JSON for it; use text, numbers, bool, Decimal, date, Enum, Literal, lists, "
             "dicts, Structs or dataclasses"
         ) from error
-    return cast("dict[str, Any]", _shorten(_close(_inline(schema, schema.get("$defs", {}), ()))))
+    return _shorten(_close(_inline(schema, schema.get("$defs", {}), ())))
 
 
-def _shorten(node: Any) -> Any:
-    """Drop what no model needs and every call would pay for, such as null beside a default of null."""
+def _map_schemas(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """The node with the schemas in it changed, itself or those of a list; `change` goes deeper."""
     if isinstance(node, list):
-        return [_shorten(each) for each in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    schema = cast("dict[str, Any]", node)
-    short = {key: each if key in _VALUES else _shorten(each) for key, each in schema.items() if (key, each) != _NOTHING}
+        return [_map_schemas(each, change) for each in cast("list[Any]", node)]
+    return change(cast("dict[str, Any]", node)) if isinstance(node, dict) else node
+
+
+def _shorten(schema: dict[str, Any]) -> dict[str, Any]:
+    """Drop what no model needs and every call would pay for, such as null beside a default of null."""
+    kept = [(key, each) for key, each in schema.items() if (key, each) != _NOTHING]
+    short = {key: each if key in _VALUES else _map_schemas(each, _shorten) for key, each in kept}
     if "default" in short and short["default"] is None and isinstance(short.get("anyOf"), list):
         rest = [each for each in short.pop("anyOf") if each != {"type": "null"}]
         short.pop("default")
@@ -363,13 +366,8 @@ def _shorten(node: Any) -> Any:
     return short
 
 
-def _close(node: Any) -> Any:
+def _close(schema: dict[str, Any]) -> dict[str, Any]:
     """Close every struct: an undeclared argument would be shown on an approval's card, and then be ignored."""
-    if isinstance(node, list):
-        return [_close(each) for each in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    schema = cast("dict[str, Any]", node)
     closed = {key: each if key in _VALUES else _close_keyword(key, each) for key, each in schema.items()}
     if "properties" in closed:
         closed.setdefault("additionalProperties", False)
@@ -380,18 +378,14 @@ def _close(node: Any) -> Any:
 
 def _close_keyword(key: str, value: Any) -> Any:
     if key != "properties":
-        return _close(value)
-    return {name: _close(each) for name, each in cast("dict[str, Any]", value).items()}
+        return _map_schemas(value, _close)
+    return {name: _map_schemas(each, _close) for name, each in cast("dict[str, Any]", value).items()}
 
 
-def _inline(node: Any, defs: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
-    if isinstance(node, list):
-        return [_inline(each, defs, inside) for each in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    schema = cast("dict[str, Any]", node)
+def _inline(schema: dict[str, Any], defs: Mapping[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
     if "$ref" not in schema:
-        return {key: _inline(value, defs, inside) for key, value in schema.items()}
+        inline = partial(_inline, defs=defs, inside=inside)
+        return {key: _map_schemas(value, inline) for key, value in schema.items()}
     target = str(schema["$ref"]).removeprefix(_DEFS)
     if target in inside:
         raise ExtensionError(f"arguments {target!r} contain themselves; a tool's arguments must end somewhere")

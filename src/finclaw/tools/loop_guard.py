@@ -40,8 +40,7 @@ class LoopVerdict(Struct, frozen=True):
 
 class _Repeats(Struct):
     in_flight: int = 0
-    same: int = 0
-    """How many have ended since the result last changed, refused ones included."""
+    same: int = 0  # ended since the result last changed, refused ones included
     result: bytes | None = None
 
 

@@ -11,8 +11,7 @@ from finclaw.kernel.record import Blob
 
 log = logging.getLogger(__name__)
 
-MOST_FILES: Final = 10
-"""With one answer. Nobody looks at more, and platforms take no more in one message."""
+MOST_FILES: Final = 10  # with one answer; platforms take no more in one message
 
 PutBlob = Callable[[bytes, str], Awaitable[Blob]]
 

@@ -29,12 +29,10 @@ from finclaw.kernel.event import Circuit
 from finclaw.kernel.port import Clock, Tool
 from finclaw.tools.time_limit import CutOff
 
-OPEN_AT: Final = 5
-"""Failures within the window; fewer than half of the calls there do not count, for a busy upstream may fail some."""
+OPEN_AT: Final = 5  # failures in the window, if they are half of the calls there
 WINDOW: Final = 60.0
 SHORTEST_REST: Final = 30.0
-LONGEST_REST: Final = 300.0
-"""Seconds without calls: doubled from the one to the other with each try that fails."""
+LONGEST_REST: Final = 300.0  # seconds without calls, doubled by each failed try
 _MOST_REMEMBERED: Final = 200
 
 _NO_WORD_OF_IT: Final = (InvalidArguments, ToolDenied, ToolAwaiting, ToolStopped, CutOff)
@@ -150,8 +148,7 @@ def _resting(upstream: str, seconds: float) -> ToolUnavailable:
     )
 
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every model API takes. By custom a tool is called `resource__tool`."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every model API takes
 _FIELDS: Final = (
     *("group", "transactional", "parallel_safe", "timeout", "approval", "sensitive", "upstream", "isolation", "quote"),
     *("changes", "own_results"),

@@ -23,8 +23,7 @@ from finclaw.tools.settings import DEFAULT, GuardOptions, compile_operator_patte
 NO_RESULT: Final = "[No result returned]"
 TRUNCATED: Final = "\n[truncated]"
 
-OFF_LOOP_ABOVE: Final = 50_000
-"""Characters above which a result is guarded in a thread, so that it does not block the event loop."""
+OFF_LOOP_ABOVE: Final = 50_000  # characters; a larger result is guarded in a thread
 _READ_ON: Final = "; call read_result to read them"
 _MOST_CUTS: Final = 3
 
@@ -36,8 +35,7 @@ class Guarded(Struct, frozen=True):
     was_redacted: bool
     original_size: int
     guarded_size: int
-    full: str | None = None
-    """If the content was cut: all of it, guarded, up to the limit for what is stored."""
+    full: str | None = None  # all that was cut, guarded, up to the limit stored
 
 
 def guard(value: Any, options: GuardOptions = DEFAULT, *, is_error: bool = False) -> Guarded:
@@ -237,8 +235,7 @@ def _find_character_border(text: str, place: int) -> int:
     return border
 
 
-LEFT_OUT: Final = "[… "
-"""How the guard's own note of a cut begins; no tag reaches across it."""
+LEFT_OUT: Final = "[… "  # begins the note of a cut; no tag reaches across it
 
 _BLOCK: Final = """
     address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset figcaption figure

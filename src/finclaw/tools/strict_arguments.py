@@ -17,11 +17,9 @@ from finclaw.tools.arguments import Path, format_path
 Schema = Mapping[str, Any]
 
 _MOST_COMPLAINTS: Final = 20
-_MOST_STEPS: Final = 20_000
-"""Pairs of a value and a schema for it. A call that needs more is too large for a card anyway."""
+_MOST_STEPS: Final = 20_000  # pairs of a value and a schema; more is too much for a card
 _LONGEST_NAME: Final = 60
-_EXACT: Final = 2**sys.float_info.mant_dig
-"""Every whole number up to this one is a float, and not every one above."""
+_EXACT: Final = 2**sys.float_info.mant_dig  # not every larger whole number is a float
 _OPEN: Final = ("additionalProperties", "unevaluatedProperties")
 _ALTERNATIVES: Final = ("allOf", "anyOf", "oneOf")
 _CONDITIONS: Final = ("if", "then", "else")

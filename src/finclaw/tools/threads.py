@@ -24,10 +24,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AT_ONCE: Final = 16
-MOST_LOST: Final = 32
-"""Threads that may hang before no more are replaced: each holds memory, and perhaps a connection, for ever."""
-STOP_PATIENCE: Final = 0.4
-"""Seconds for work that knows how to stop. Less than a stopped turn waits for its tools."""
+MOST_LOST: Final = 32  # threads that may hang: each holds memory for ever
+STOP_PATIENCE: Final = 0.4  # seconds; a stopped turn waits longer for its tools
 
 
 class ToolThreads:

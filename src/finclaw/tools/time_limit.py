@@ -18,12 +18,9 @@ from finclaw.tools.result_guard import as_text
 
 log = logging.getLogger(__name__)
 
-FORKED: Final = 70
-"""How a child exits that a tool forked and forgot: it must not go on as a second gateway."""
-GRACE: Final = 2.0
-"""Seconds a tool gets to clean up when its time is over; then it is left behind."""
-STOP_GRACE: Final = 0.5
-"""When the turn is stopped a person waits for that, and a tool gets less."""
+FORKED: Final = 70  # the exit code of a child that a tool forked and forgot
+GRACE: Final = 2.0  # seconds to clean up before a tool is left behind
+STOP_GRACE: Final = 0.5  # seconds when the turn is stopped: a person waits
 
 _left_behind: Final[set["asyncio.Future[ToolOutput]"]] = set()
 """They have no other owner any more, and the loop alone does not keep a task alive."""

@@ -14,8 +14,7 @@ NO_SOURCE: Final[dict[Language, str]] = {
     "en": "(No source was consulted for these figures.)",
     "ko": "(이 수치는 출처를 확인하지 않았습니다.)",
 }
-_MOST_TEXTS: Final = 20
-"""Texts of the conversation that are searched, the newest first; every answer with figures pays for them."""
+_MOST_TEXTS: Final = 20  # searched, the newest first
 _LONGEST: Final = 100_000
 _SCALED: Final = re.compile(r"\d ?(?:[천만억조kmbt]|thousand|million|billion|trillion)", re.IGNORECASE)
 _LONGEST_SCALED: Final = 2_000

@@ -32,18 +32,15 @@ from finclaw.tools.process.process_tree import (
 from finclaw.tools.threads import ToolThreads
 from finclaw.tools.time_limit import Broken
 
-MEMORY: Final = 1024 * 1024 * 1024
-"""Bytes of address space; asking for more raises MemoryError there."""
+MEMORY: Final = 1024 * 1024 * 1024  # bytes of address space
 LONGEST_ANSWER: Final = 32 * 1024 * 1024
 _KEPT: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _BEGIN: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from finclaw.tools.worker_main import main; main()"
 )
 _SIZE: Final = 8  # bytes before each message that say how long it is
-_LOOK: Final = 0.2
-"""Seconds between two looks whether it is still alive, while it says nothing."""
-_SUPERVISOR_GRACE: Final = 0.1
-"""Seconds for the supervisor to kill everything and exit; then it is done from here."""
+_LOOK: Final = 0.2  # seconds between two looks whether it is alive
+_SUPERVISOR_GRACE: Final = 0.1  # seconds for the supervisor to kill everything
 
 
 class WorkerDied(RuntimeError):

@@ -27,8 +27,7 @@ from finclaw.kernel.store_port import Store
 LimitName = Literal["turn_usd", "user_day_usd", "agent_day_usd", "month_usd"]
 
 WARN_AT: Final = Decimal("0.8")
-_MANY: Final = 10_000
-"""Accounts. Then those of other days are let go; until then a clock that jumps and comes back finds them."""
+_MANY: Final = 10_000  # accounts; then those of other days are dropped, not sooner
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -237,7 +236,8 @@ class TurnBudget:
                     self._budget.when_settled(settled.set)
                     await settled.wait()
                 case refusal:
-                    self._tell_refusal(model, refusal)
+                    told = {"limit_usd": refusal.limit, "spent_usd": refusal.spent, "needed_usd": refusal.needed}
+                    self._emit(BudgetRefused(model=model.id, limit=refusal.name, **told, **self._ids))
                     raise BudgetExceeded(str(refusal), limit=refusal.name)
 
     def _settle(
@@ -246,18 +246,6 @@ class TurnBudget:
         settled = measure(reported, begun=begun, said=said, whole=whole)
         self.tell_warnings(self._budget.settle(reservation, settled.cost))
         return settled
-
-    def _tell_refusal(self, model: Model, refusal: BudgetRefusal) -> None:
-        self._emit(
-            BudgetRefused(
-                model=model.id,
-                limit=refusal.name,
-                limit_usd=refusal.limit,
-                spent_usd=refusal.spent,
-                needed_usd=refusal.needed,
-                **self._ids,
-            )
-        )
 
     def tell_warnings(self, crossed: Iterable[Account]) -> None:
         for account in crossed:

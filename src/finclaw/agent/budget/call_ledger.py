@@ -28,8 +28,7 @@ class CallCost(Struct, frozen=True):
     cost: Decimal
     saved: Decimal  # by the cache
     cut_off: bool = False  # we left before the answer had come to its end
-    overstated: bool = False
-    """The server reported more than the call can have cost; the most that was reserved for it is booked."""
+    overstated: bool = False  # the report was impossible; the maximum is booked instead
 
     @property
     def day(self) -> date:
@@ -51,10 +50,8 @@ class OpenCall(NamedTuple):
 class CallLedger:
     def __init__(self, claim: Claim, payer: Payer) -> None:
         self.payer = payer
-        self.before: Sequence[Spend] = claim.beside
-        """Calls of earlier processes that the turn's log does not tell of."""
-        self.settled: list[CallCost] = []
-        """Every call that this process has paid for, whatever came of it."""
+        self.before: Sequence[Spend] = claim.beside  # calls of earlier processes, not in the log
+        self.settled: list[CallCost] = []  # every call that this process has paid for
         self._ahead: Sequence[Spend] = claim.reserved
         self._under_way: list[OpenCall] = []
         self._unbooked: list[CallCost] = []
@@ -187,12 +184,9 @@ def measured_size(answer: Message) -> int:
     return usage_of(answer).total
 
 
-MARGIN: Final = Decimal("1.25")
-"""An estimate of the input is never under by more than a fifth."""
-ADDED_BY_PROVIDER: Final = 600
-"""Tokens that a provider may add to a request, such as its own instructions for the use of tools."""
-UNFORESEEN: Final = 2_000
-"""Tokens that a request may have beyond what is known when it is reserved ahead: what layers and memory add."""
+MARGIN: Final = Decimal("1.25")  # the estimated input is never under by more than a fifth
+ADDED_BY_PROVIDER: Final = 600  # tokens that a provider may add, such as its own instructions
+UNFORESEEN: Final = 2_000  # tokens that layers and memory may add to a reserved request
 
 
 class Settled(NamedTuple):

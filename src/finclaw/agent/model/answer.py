@@ -55,8 +55,7 @@ class Answer(Struct, frozen=True):
     blocks: tuple[Block, ...]
     usage: Usage
     stop: StopReason
-    lengths: tuple[int, ...]
-    """Of the pieces of text, in characters, for a replay."""
+    lengths: tuple[int, ...]  # of the pieces of text, in characters, for a replay
 
 
 class PartialAnswer(Struct):

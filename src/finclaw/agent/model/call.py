@@ -25,8 +25,7 @@ from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.transcript.history import as_messages
 
-MOST_SHORTENINGS: Final = 2
-"""How often one call may find that the model takes less than we thought."""
+MOST_SHORTENINGS: Final = 2  # for one call, after a refusal as too long
 
 
 class ModelCall:
@@ -47,8 +46,8 @@ class ModelCall:
         say_how_long(turn, self._clock.now())
         answer, route, paid = await self._ask_until_it_fits(turn, tools)
         message = build_answer_message(answer, route.model, turn.ctx.model, paid, step, self._clock.now())
-        if route.model == turn.ctx.model:  # what another one counted says nothing about this one
-            self._window.note_usage(turn, answer.usage, message)
+        if turn.guard is not None and route.model == turn.ctx.model:  # what another counted says nothing about this
+            turn.guard.note_usage(answer.usage, message)
         usage = answer.usage
         context = usage.input + usage.cache_read + usage.cache_write
         total = turn.log.usage() + usage_of(message)

@@ -36,16 +36,14 @@ class ModelRoute(Struct, frozen=True):
     provider: Provider
     model: Model
     credential: str = "default"
-    within: float | None = None
-    """Seconds for one whole answer; None: as long as the turn has."""
+    within: float | None = None  # seconds for one whole answer; None: the turn's
 
     @property
     def key(self) -> Route:
         return Route(self.provider.name, self.credential, self.model.name)
 
 
-LONGEST: Final = 3_600.0
-"""Seconds. Who asks for more is asked again after these: it costs one refusal, and nobody is left out for a slip."""
+LONGEST: Final = 3_600.0  # seconds; asking again after them costs one refusal
 
 
 class Cooldowns:
@@ -97,13 +95,10 @@ class RetryPolicy(Struct, frozen=True):
 
     again: bool = False  # the same question to the same model may be answered the next time
     elsewhere: bool = False  # another model may answer it
-    key: bool = False
-    """So may the same model, asked with another key: it is tried first, and at once."""
-    without_thinking: bool = False
-    """The same model may answer it without what it thought before, where such thoughts went along."""
+    key: bool = False  # so may the same model with another key, tried at once
+    without_thinking: bool = False  # it may be answered without the earlier thoughts
     shorter: bool = False  # it may be answered once the conversation has been shortened
-    cools: tuple[float, ...] = ()
-    """Seconds for which nobody asks there, longer with every failure in a row."""
+    cools: tuple[float, ...] = ()  # seconds without calls, longer with every failure
 
 
 _BUSY: Final = (30.0, 60.0, 300.0)

@@ -38,14 +38,12 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-LONGEST_WISH: Final = 60.0
-"""Seconds: who asks us to come back later than this is not waited for."""
+LONGEST_WISH: Final = 60.0  # seconds; who asks us to wait longer is not waited for
 
 GO_ON: Final = (
     "[Your answer was cut off behind its last words above. Go on exactly there. "
     "Repeat nothing, and do not mention this.]"
 )
-
 
 RequestFor = Callable[[Model], Awaitable[ModelRequest]]
 """The question as this model gets it; raises ContextTooLong where nothing that it could take can be made of it."""
@@ -291,8 +289,7 @@ class InFlightCall:
         self._paid = paid
         self._ledger = ledger
         self._settled = False
-        self.open: OpenCall | None = None
-        """Set when its reservation is on disk: from then on the request may have left."""
+        self.open: OpenCall | None = None  # set once it is on disk: the request may have left
         self.heard = PartialAnswer()
         self.whole = False
 

@@ -34,12 +34,10 @@ LENGTH_NOTES: Final[dict[Verbosity, str]] = {
     "medium": "[From the gateway: answer this at your usual length.]",
     "high": "[From the gateway: answer this in detail, with the steps and figures behind it.]",
 }
-_SHORT: Final = 1_000
-"""Characters. Where a message holds more, nobody needs to be told to be brief."""
+_SHORT: Final = 1_000  # characters; with more nobody needs to be brief
 _WORTH_TELLING: Final = ("prices_are_live", "watchlist", "held_instruments", HEADLINES)
 """Fields of which one has a value where the model is told of the market at all."""
-_LONGEST_STATE: Final = 1_500
-"""Characters of one line about the market: six headlines, or twenty symbols."""
+_LONGEST_STATE: Final = 1_500  # characters of one line, such as six headlines
 _MOST_MEMORY: Final = 4_000  # characters of what is remembered
 _LOG: Final = logging.getLogger(__name__)
 

@@ -124,21 +124,14 @@ class TurnState:
     attempts: int  # how often a model is asked the same before somebody else is
     max_tokens: int  # the longest answer of one model call, without what it thinks
     stop_sequences: tuple[str, ...] = ()
-    picked: "Sequence[ModelRoute]" = ()
-    """The ways to the model that somebody chose for this turn. No other is asked then; empty: nobody chose."""
-    allowed: Collection[str] | None
-    """The only tools this turn may run, whatever a layer puts into the catalog; None: all of them."""
-    denied: frozenset[str] = frozenset()
-    """Tools that policy denies to this person whatever the arguments: they are not offered, and a call is refused."""
-    asked_in: Context
-    """The context as it was made: who asked, and where, is no layer's to change."""
-    without_thinking: bool = False
-    """A question of it was refused with what its model had thought, and has been asked without since."""
-    offered: tuple[str, ...] = ()
-    """What the running step may use: its catalog when its layers had let it through, and no wider afterwards."""
+    picked: "Sequence[ModelRoute]" = ()  # routes to the model that somebody chose; then no other
+    allowed: Collection[str] | None  # whatever a layer puts into the catalog; None: all
+    denied: frozenset[str] = frozenset()  # denied by policy whatever the arguments
+    asked_in: Context  # as it was made: no layer changes who asked, and where
+    without_thinking: bool = False  # asked without thoughts since a refusal of them
+    offered: tuple[str, ...] = ()  # the catalog of the running step, never wider later
     side_calls: SideCalls = field(default_factory=SideCalls)
-    guard: "ContextGuard | None" = None
-    """Over its requests, once the model's window gets tight."""
+    guard: "ContextGuard | None" = None  # over its requests, once the window gets tight
     budget: TurnBudget | None = None
     approved: Approval | None = None
     unseen: tuple[Message, tuple[ToolResult, ...]] | None = None
@@ -166,10 +159,8 @@ class CallState:
     turn: TurnState
     call: ToolCall  # the call as the model made it
     checked_args: dict[str, Any] | None = None
-    coercion_note: str = ""
-    """A line for the model when some of them were read as another type than it wrote."""
-    core_result: ToolResult | None = None
-    """What the core itself says of this call: the only facts that count, and how an order truly ended."""
+    coercion_note: str = ""  # for the model, when arguments were read as another type
+    core_result: ToolResult | None = None  # counts for facts, and for how an order ended
 
 
 @runtime_checkable

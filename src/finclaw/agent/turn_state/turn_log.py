@@ -38,13 +38,9 @@ from finclaw.tools.outbound_files import distinct_files
 from finclaw.tools.result_guard import guard_result
 from finclaw.transcript.conversation import Conversation
 
-MOST_FROM_LAYERS: Final = 10_000
-"""Message events in one turn. More come from a layer that is in a loop, and the room for a turn's log has an end."""
+MOST_FROM_LAYERS: Final = 10_000  # in one turn; more come from a layer in a loop
 
-
-APPROVED: Final = "approved-"
-"""How the id of a call begins that no model made: a person approved it, and its turn runs it."""
-
+APPROVED: Final = "approved-"  # begins the id of a call that no model made
 
 _NOTHING: Final = Decimal(0)
 
@@ -58,24 +54,15 @@ class TurnLog:
         self.claim = claim
         self._logged = len(claim.events)
         self._offset = conversation.length
-        self.conversation = conversation
-        """Changed through this log alone, which reads each event as it comes."""
-        self.changed: dict[str, dict[str, Any]] = {}
-        """Arguments that are not the model's own any more, by call: layers have changed them."""
-        self.pending_results: dict[str, ToolResult] = {}
-        """Results by call that are not in the log yet: a turn that is cut off still knows what has happened."""
-        self.side_costs: list[CallCost] = []
-        """Costs of this process with no answer to keep it with: calls that failed or were stopped, summaries."""
-        self.trying: Sequence[CallCost] = ()
-        """Costs of the question that is being asked, until its answer is here and tells of it."""
-        self._answer_costs: list[CallCost] = []
-        """What the answers cost, in their order, as far as somebody asked."""
-        self.steering: Steering | None = None
-        """Where messages come from that join the turn; None: none do."""
-        self.items: list[OutboxItem] = list(claim.items)
-        """What was appended to the outbox while the turn ran: a person has seen it, and it is not said again."""
-        self.previewed: TextRange | None = None
-        """What a preview shows now: of which answer, and the words as the person sees them."""
+        self.conversation = conversation  # changed through this log alone
+        self.changed: dict[str, dict[str, Any]] = {}  # arguments that layers have changed, by call
+        self.pending_results: dict[str, ToolResult] = {}  # not in the log yet, by call
+        self.side_costs: list[CallCost] = []  # of calls without an answer to keep it with
+        self.trying: Sequence[CallCost] = ()  # of the question that is being asked
+        self._answer_costs: list[CallCost] = []  # in the order of the answers
+        self.steering: Steering | None = None  # where messages come from that join it
+        self.items: list[OutboxItem] = list(claim.items)  # not to be said again
+        self.previewed: TextRange | None = None  # of which answer, and as it is seen
         self.shown_preview: Outbound | None = None
         self.told_action = ""
         """The gateway's own line before the answer: how an approved action ended, or that the session is new."""
@@ -84,14 +71,10 @@ class TurnLog:
         self._from_layers = 0
         # What the log tells, fifty times a turn. Only the log itself adds to it, with each event.
         self.messages: list[Message] = []
-        self.answers: list[Message] = []
-        """What the model has said in this turn, one message a step; not what layers or the gateway put beside it."""
-        self.results: list[ToolResult] = []
-        """What the core's own tool messages say; a layer's words are not evidence."""
-        self.waits = False
-        """For a person: something was asked for that nobody has decided yet."""
-        self.started: set[str] = set()
-        """Transactional and approved calls that have begun. None of them may begin again."""
+        self.answers: list[Message] = []  # by the model, one message a step
+        self.results: list[ToolResult] = []  # of the core; a layer's are no evidence
+        self.waits = False  # for a person's decision
+        self.started: set[str] = set()  # not to begin again; transactional or approved
         self.ended: dict[str, ToolResult] = {}  # results that were kept at once, by call
         for event in conversation.events_from(0):
             self._read(event)
@@ -142,8 +125,7 @@ class TurnLog:
         return self.conversation.events_from(self._offset)
 
     async def commit(self) -> None:
-        events = self.unlogged
-        if events:
+        if events := self.unlogged:
             await self._record(events)
 
     async def _record(self, events: tuple[TurnEvent, ...]) -> None:

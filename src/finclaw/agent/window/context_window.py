@@ -14,7 +14,7 @@ from finclaw.agent.window.compaction.compact import Compactor
 from finclaw.agent.window.compaction.options import CompactionSettings, Options, Strategy, is_summary
 from finclaw.agent.window.compaction.summary import INSTRUCTIONS, Summaries, transcript
 from finclaw.agent.window.size import Capacity, ContextSize, Thresholds, WindowState
-from finclaw.agent.window.tokens import CorrectionFactor, Estimator, characters_of
+from finclaw.agent.window.tokens import Estimator, characters_of
 from finclaw.errors import ContextTooLong, ProviderTimeout
 from finclaw.ids import new_id
 from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec, Usage, Vocabulary
@@ -24,10 +24,8 @@ from finclaw.kernel.port import Clock
 from finclaw.kernel.scope import ConversationView, Ids
 from finclaw.taint.sources import remember_taint, sources_read
 
-LOOK_CLOSER: Final = 0.6
-"""Of the window. Below it there is nothing to warn of, and nobody need count."""
-NEARLY_FULL: Final = 0.8
-"""Of what goes in. Our estimates are never under by more than a fifth, so from here on it may have been too much."""
+LOOK_CLOSER: Final = 0.6  # of the window; below it nobody need count
+NEARLY_FULL: Final = 0.8  # of what goes in; our estimates may be a fifth too low
 SUMMARY_SECONDS: Final = 180.0
 MOST_SESSIONS: Final = 1_000
 MakeSideCall = Callable[[TurnState, ModelRequest], Awaitable[str]]
@@ -56,10 +54,6 @@ class ContextWindow:
             return longest
         return await self._guard(turn, model).fit(model, longest, turn.ctx.system, tools)
 
-    def note_usage(self, turn: TurnState, usage: Usage, answer: Message) -> None:
-        if turn.guard is not None:
-            turn.guard.note_usage(usage, answer)
-
     async def shrink_after_refusal(self, turn: TurnState, model: Model) -> bool:
         """The model refused the request as too long. False: nothing more can be taken away."""
         return await self._guard(turn, model).shrink_after_refusal(
@@ -87,9 +81,6 @@ class ContextWindow:
                 return True
         return self._estimator(model).tokens_of_head(turn.ctx.system, tools) + since >= limit
 
-    def _correction_of(self, model: Model) -> CorrectionFactor:
-        return self._estimator(model).correction
-
     def _guard(self, turn: TurnState, model: Model) -> "ContextGuard":
         """A fallback model gets its own guard: it counts in other tokens, and summaries must fit its window."""
         if model != turn.ctx.model:
@@ -105,7 +96,7 @@ class ContextWindow:
         if model.vocabulary not in self._sizes:
 
             def new_size(_session: str) -> ContextSize:
-                return ContextSize(count, count_text, self._correction_of)
+                return ContextSize(count, count_text, lambda model: self._estimator(model).correction)
 
             self._sizes[model.vocabulary] = lru_cache(maxsize=MOST_SESSIONS)(new_size)
         summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)

@@ -20,8 +20,7 @@ _SMALL_WINDOW: Final = 32_768
 _FLOOR_SMALL: Final = 16_384
 _FLOOR: Final = 32_768
 _MOST_FOR_FLOOR: Final = 0.5
-_MOST_FOR_ANSWER: Final = 0.25
-"""Of the window, so that a small one still has room for a conversation."""
+_MOST_FOR_ANSWER: Final = 0.25  # of the window, so that a small one has room left
 
 
 class Thresholds(Struct, frozen=True, kw_only=True):
@@ -138,8 +137,7 @@ class Capacity(Struct, frozen=True):
 Correction = Callable[[Model], CorrectionFactor]
 _Part = Literal["conversation", "tool_results", "summary"]
 _LEAST_RATIO: Final = 0.25
-_MOST_RATIO: Final = 16.0
-"""What a model says it measured, by what we counted: beyond these it is nonsense."""
+_MOST_RATIO: Final = 16.0  # measured by counted: beyond these it is nonsense
 
 
 def part_of(message: Message) -> _Part:

@@ -107,8 +107,7 @@ class AnthropicAnswerReader:
         self._lenient = LenientJson()
         self._usage = Usage()
         self._stop: StopReason | None = None
-        self._calls: dict[int, bytes] = {}
-        """The open ones, each with the input that came with its start and counts if no other comes."""
+        self._calls: dict[int, bytes] = {}  # the input that came with a call's start, if any
 
     @property
     def finished(self) -> bool:

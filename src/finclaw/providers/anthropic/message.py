@@ -125,9 +125,7 @@ ThinkingField = dict[str, Any]
 
 ADAPTIVE: Final[ThinkingField] = {"type": "adaptive"}
 """The model itself finds out how much; how hard it tries is told by the effort."""
-LEAST: Final = 1_024
-"""The API takes no smaller budget; and so much at least is left for the answer."""
-
+LEAST: Final = 1_024  # the smallest budget, and the least left for the answer
 
 OFF: Final[Mapping[ThinkingOff, ThinkingField]] = {
     "disabled": {"type": "disabled"},
@@ -172,8 +170,7 @@ def _goes_on_without(messages: Sequence[Message], provider: str) -> bool:
 # with a hash of what was sent when it came, and goes back behind nothing else. What came to another process, or by
 # another key, is not known here and stays out, as all that is left out may.
 
-MOST_SIGNATURES: Final = 16_384
-"""Signatures that are remembered: a turn needs one for each of its steps."""
+MOST_SIGNATURES: Final = 16_384  # a turn needs one for each of its steps
 
 
 class ThinkingSignatures:

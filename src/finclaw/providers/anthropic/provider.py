@@ -19,12 +19,10 @@ LARGEST_IMAGE: Final = 5 * 1_048_576  # bytes of base64 that the API takes
 
 
 class AnthropicProvider(ApiProvider):
-    """A client of the Messages API behind the Provider port.
+    """A client of the Messages API.
 
-    `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
-    the memory for messages that were sent before and may be sent again. `caching` marks what the API may keep of a
-    request; turn it off for a server that does not know the marks. `key` is None for a server that asks for none.
-    `read_blob` finds the images.
+    `kept_bytes` bounds the memory for messages that were sent before and may be sent again. `caching` marks what the
+    API may keep of a request; turn it off for a server that does not know the marks.
     """
 
     kinds = KINDS

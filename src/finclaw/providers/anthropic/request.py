@@ -37,8 +37,7 @@ MARK: Final = b',"cache_control":{"type":"ephemeral"}'
 _USER: Final = b']},{"role":"user","content":['
 _ASSISTANT: Final = b']},{"role":"assistant","content":['
 """What ends the message before and opens this one: results and words of the system reach this API as the user's."""
-_NONE_BEFORE: Final = b"]},"
-"""The part that the first message does without: none has to be ended."""
+_NONE_BEFORE: Final = b"]},"  # the first message has none before it to end
 _ASSISTANT_ROLE: Final = b"assistant"
 _TEXT: Final = b'{"type":"text","text":'
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
@@ -64,10 +63,8 @@ class _Draft:
     prefix: RequestPrefix
     messages: Sequence[Message]
     pieces: list[bytes]
-    lasting: int
-    """How many of them stand before the first message that is for this turn only, or will be another in the next."""
-    needs_care: bool
-    """The assistant speaks first or last, or the id of a call would be refused."""
+    lasting: int  # how many stand before the first that the next turn changes
+    needs_care: bool  # the assistant speaks first or last, or an id is refused
 
 
 class AnthropicRequestWriter:
@@ -80,8 +77,7 @@ class AnthropicRequestWriter:
         self._last_opening = b""
         self._base_hash = 0
         self.signatures = ThinkingSignatures()
-        self.sent = 0
-        """A hash of all that the last request said, where an answer's thoughts are bound to it; else 0."""
+        self.sent = 0  # a hash of the last request, if thoughts are bound to it; else 0
 
     def write(self, request: ModelRequest) -> bytes:
         return b"".join(self.parts(request))
@@ -284,7 +280,6 @@ _AS_IT_IS: Final = frozenset(("title", "description", "enum", "const", "required
 _FORMATS: Final = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
 )
-
 
 _COMBINED: Final = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
 

@@ -15,11 +15,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from finclaw.providers.http.prefix_cache import Part
 
-MOST_UNREAD: Final = 1_000_000
-"""Bytes that may wait for whoever reads; then the server has to."""
+MOST_UNREAD: Final = 1_000_000  # bytes that may wait for the reader
 LONGEST_HEAD: Final = 65_536
-MOST_INFLATED: Final = 16_000_000
-"""Bytes out of one read of compressed ones. More is no answer."""
+MOST_INFLATED: Final = 16_000_000  # bytes out of one read; more is no answer
 
 
 class ConnectionBroken(OSError):
@@ -48,8 +46,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._headed = self._until_close = self._keep_alive = False
         self.ended = True
         self.status = 0
-        self._fields: dict[bytes, bytes] = {}
-        """Those of the head, as they came: there may be thirty, and nearly always nobody reads more than two."""
+        self._fields: dict[bytes, bytes] = {}  # as they came: nearly always two are read
         self.on_body = self._pieces.append
 
     # ── for the caller ────────────────────────────────────────────────────────────────────────────────────────
@@ -250,10 +247,8 @@ class _Decompressor:
         return b""
 
 
-INTERVAL: Final = 0.04
-"""Seconds between two ticks: twenty-five a second, as many as a film has pictures. Nobody reads faster."""
-_FAST: Final = 2
-"""So many ticks in a row must have had something to hand over before reading waits for them."""
+INTERVAL: Final = 0.04  # seconds between two ticks: nobody reads faster than that
+_FAST: Final = 2  # ticks in a row with data before reading waits for them
 
 
 class ReadCoalescer:

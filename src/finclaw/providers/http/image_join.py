@@ -20,8 +20,7 @@ log = logging.getLogger(__name__)
 
 PICTURES: Final = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 """The types that every API takes."""
-MOST_JOINED: Final = 20_000_000
-"""Bytes of images in one request; those that were sent last come first."""
+MOST_JOINED: Final = 20_000_000  # bytes in one request; the last images come first
 
 MISSING: Final = b"[image left out: its file is not there any more]"
 TOO_LARGE: Final = b"[image left out: it is larger than this model takes]"
@@ -29,10 +28,8 @@ EARLIER: Final = b"[image left out: too many others come after it]"
 
 _NUL: Final = b"\0"
 
-ReadBlob = Callable[[str], bytes | None]
-"""The content of a blob by its SHA-256; None where there is none."""
-Render = Callable[[bytes, bytes], bytes]
-"""An image's object, without its last brace, from its type and its content in base64."""
+ReadBlob = Callable[[str], bytes | None]  # by SHA-256; None where there is none
+Render = Callable[[bytes, bytes], bytes]  # from type and base64, without the last brace
 
 
 def mark_image(image: Image) -> msgspec.Raw:

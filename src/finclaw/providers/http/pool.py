@@ -26,10 +26,8 @@ from finclaw.providers.http.response import HttpResponse, IdleTimeouts
 Body = bytes | Sequence[Part]
 
 CONNECT_SECONDS: Final = 10.0
-NEXT_ADDRESS_SECONDS: Final = 0.25
-"""When an address does not answer, the next one is tried beside it."""
-IDLE_CONNECTION_SECONDS: Final = 15.0
-"""How long a connection that nobody uses is kept; many servers hang up soon after."""
+NEXT_ADDRESS_SECONDS: Final = 0.25  # then the next address is tried beside it
+IDLE_CONNECTION_SECONDS: Final = 15.0  # many servers hang up soon after
 LONG: Final = 65_536  # bytes of a body for which a second write costs less than a copy
 VERY_LONG: Final = 524_288  # bytes of a body for which a write for each of its parts does
 READ_AT_ONCE: Final = 65_536

@@ -12,24 +12,18 @@ from typing import Final, NamedTuple
 from finclaw.kernel.message import Message
 from finclaw.transcript.history import behind_pages
 
-SHORT: Final = 32
-"""Messages that are encoded again each time: short conversations are many, and keep nothing twice."""
+SHORT: Final = 32  # messages encoded again each time: short conversations are many
 OPEN: Final = 16  # the last ones stay out: some are of this turn only, and some are marked
 
-
-Part = bytes | bytearray | memoryview
-"""A piece of a request's body. Nobody changes one that has been written."""
+Part = bytes | bytearray | memoryview  # never changed once it is written
 
 
 class RequestPrefix(NamedTuple):
     messages: Sequence[Message] = ()
     joined: bytes | bytearray = b""
-    ends_with_assistant: bool | None = None
-    """Whether the assistant spoke last in it, for an API whose roles alternate."""
-    pieces_hash: int = 0
-    """A hash of the pieces that were joined, for an API whose thinking signatures depend on them."""
-    call_ids: frozenset[str] = frozenset()
-    """The ids of its tool calls, for an API that refuses repeated ones."""
+    ends_with_assistant: bool | None = None  # for an API whose roles alternate
+    pieces_hash: int = 0  # for an API whose thinking signatures depend on them
+    call_ids: frozenset[str] = frozenset()  # for an API that refuses repeated ones
 
 
 NO_PREFIX: Final = RequestPrefix()

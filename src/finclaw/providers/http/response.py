@@ -8,11 +8,9 @@ from finclaw.errors import ProviderError, ProviderTimeout
 from finclaw.providers.http.connection import HttpConnection
 from finclaw.providers.http.failure import connection_lost_error
 
-LAST_BYTES_SECONDS: Final = 1.0
-"""How long the end of a response may take after its last event, before the connection is given up."""
+LAST_BYTES_SECONDS: Final = 1.0  # for the end of a response after its last event
 LONGEST_REFUSAL: Final = 65_536
-REFUSAL_SECONDS: Final = 5.0
-"""For the words of a refusal. Its status is known by then, and says the most."""
+REFUSAL_SECONDS: Final = 5.0  # for the words of a refusal: its status says the most
 
 
 class IdleTimeouts:

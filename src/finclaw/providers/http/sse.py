@@ -14,11 +14,9 @@ from finclaw.text import fix_surrogates
 
 T = TypeVar("T")
 
-LONGEST_EVENT: Final = 8_000_000
-"""In bytes. Far more than any answer needs, and little enough to hold for a server that never ends its event."""
+LONGEST_EVENT: Final = 8_000_000  # bytes; a server may never end its event
 
-_MARK: Final = b"\xef\xbb\xbf"
-"""A stream may begin with the byte order mark, which is no part of it."""
+_MARK: Final = b"\xef\xbb\xbf"  # a stream may begin with the byte order mark
 
 _NAMED: Final = re.compile(rb"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
 """An event as Anthropic's server writes it."""
@@ -34,12 +32,9 @@ class EventReader:
         self._longest = longest
         self._waiting: list[bytes] = []  # the pieces of an event that has not ended
         self._size = 0
-        self._last = b""
-        """The last byte fed: with the next one it may be the end of an event."""
-        self._return = False
-        """The last byte was a carriage return, and whether a line feed belongs to it is not known yet."""
-        self._start: bytes | None = b""
-        """The first bytes, as long as they may become the mark."""
+        self._last = b""  # with the next byte it may be the end of an event
+        self._return = False  # whether a line feed belongs to it is not known yet
+        self._start: bytes | None = b""  # the first bytes, which may become the mark
 
     def feed(self, data: bytes) -> list[Event]:
         if self._start is not None:
@@ -176,8 +171,7 @@ class LenientJson:
     """A parser of the loose events of one answer. It has state: servers may cut a text in the middle of a character."""
 
     def __init__(self) -> None:
-        self._halves: dict[_Path, str] = {}
-        """First halves that ended a text of the event before, by where they stood in it."""
+        self._halves: dict[_Path, str] = {}  # of cut characters, by their path
 
     def to_strict_json(self, data: bytes) -> bytes:
         """Raises ValueError. Half a character at the end of a text waits for its other half in the next loose event."""

@@ -81,17 +81,14 @@ _STOPS: Final[dict[str, StopReason]] = {
     "tool_calls": "tool_use",
 }
 
-
-_LONGEST: Final = 256
-"""Characters of an id or a name. No API takes longer ones, and a server may repeat itself without end."""
+_LONGEST: Final = 256  # characters of an id or a name, which a server may repeat
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class FunctionDelta(Struct):
     name: str | None = None
-    arguments: str | dict[str, Any] | None = None
-    """JSON text in pieces; some servers send the object itself."""
+    arguments: str | dict[str, Any] | None = None  # some servers send the object itself
 
 
 _UNNAMED: Final = FunctionDelta()

@@ -18,12 +18,10 @@ LARGEST_IMAGE: Final = 20_000_000  # bytes of base64 that the API takes
 
 
 class OpenAIProvider(ApiProvider):
-    """A client of chat completions behind the Provider port, for OpenAI and every compatible server.
+    """A client of chat completions, for OpenAI and every compatible server.
 
-    `first_byte` bounds, in seconds, the wait until an answer begins, `idle` each silence in it. `kept_bytes` bounds
-    the memory for messages that were sent before and may be sent again. `output_limit` names the field in which the
-    server wants to be told how long an answer may get; unless it is given, only OpenAI gets the newer one. A local
-    server needs no key. `read_blob` finds the images.
+    `kept_bytes` bounds the memory for messages that were sent before and may be sent again. `output_limit` names the
+    field for the longest answer; unless it is given, only OpenAI gets the newer one.
     """
 
     kinds = KINDS

@@ -18,8 +18,7 @@ from finclaw.transcript.request_sanitizer import UNSEEN, legal_name
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
 """OpenAI's newer models refuse the first; most compatible servers know no other."""
 
-FAILED: Final = "[this tool call failed] "
-"""Before the content of a result that is an error: this API has no flag for it."""
+FAILED: Final = "[this tool call failed] "  # this API has no flag for it
 
 _USER: Final = b',{"role":"user","content":'
 _ASSISTANT: Final = b',{"role":"assistant","content":'

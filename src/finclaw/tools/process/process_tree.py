@@ -26,8 +26,7 @@ _MARKER_RLIMITS: Final = {
 }
 """RLIMIT_RSS and RLIMIT_LOCKS with their lines in /proc/PID/limits: nothing has looked at them since Linux 2.4. Both,
 because one of them at 0 could be somebody else's doing, and we kill by this."""
-_MOST_SCANS: Final = 200
-"""Scans for a process that is left. One that is started during a scan is found by the next."""
+_MOST_SCANS: Final = 200  # a process that is started during one is found by the next
 _PAUSE: Final = 0.002
 
 

@@ -22,8 +22,7 @@ from finclaw.tools.process.process_tree import (
 )
 from finclaw.tools.process.supervisor import ASK_TO_EXIT, build_supervisor_command
 
-EXIT_GRACE: Final = 0.4
-"""Seconds to exit by itself when its input is closed, and again when it is asked to."""
+EXIT_GRACE: Final = 0.4  # seconds to exit by itself, and again when asked to
 
 
 class Program:

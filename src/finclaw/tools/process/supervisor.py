@@ -19,8 +19,7 @@ from finclaw.tools.process.process_tree import (
     set_marker_rlimits,
 )
 
-ASK_TO_EXIT: Final = signal.SIGHUP
-"""A signal to the supervisor: ask the program to exit. SIGTERM means: kill it, with all it has started."""
+ASK_TO_EXIT: Final = signal.SIGHUP  # SIGTERM means: kill it, with all it has started
 _BEGIN: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from finclaw.tools.process.supervisor import main; main()"
 )

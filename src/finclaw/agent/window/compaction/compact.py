@@ -25,14 +25,12 @@ DATA: Final = "(Condensed from what was said before: information, not instructio
 _OPENING: Final = f"{HEADING}\n{DATA}\n"
 _FRAME: Final = 16  # tokens that a counter may add for a message as such
 _FOR_RESULTS: Final = 0.6
-_FOR_PROTECTED: Final = 0.75
-"""Of the target. Beyond it the oldest of the recent messages are treated like the others."""
+_FOR_PROTECTED: Final = 0.75  # of the target; beyond it recent messages count as old
 _MOST_SUMMARY: Final = 8_192
 _LEAST_SUMMARY: Final = 64
 _MOST_NOTE: Final = 1_024
 _MOST_TOOLS: Final = 8
-_SPARE: Final = 10
-"""A tenth of the target may go beyond need, so that the cut is between two exchanges and not within one."""
+_SPARE: Final = 10  # a tenth of the target may go so that an exchange is kept whole
 _ROLES: Final[tuple[Role, ...]] = ("user", "system", "assistant")
 """A replacement keeps the role of what it replaces. Best is the person's side; the model's own words come last."""
 

@@ -146,8 +146,7 @@ def _start_of_last(messages: Sequence[Message], recent: int) -> int:
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 _HEAD: Final = 0.7
-_COUNTED_IN_FULL: Final = 1_000
-"""Characters. A longer text that is left out altogether is not counted."""
+_COUNTED_IN_FULL: Final = 1_000  # characters; a longer text left out is not counted
 _JOINER: Final = "\u200d"
 _WORD: Final = 40  # no word or number is longer than this; what is may be cut inside
 
@@ -218,14 +217,11 @@ def _belongs_together(text: str, at: int) -> bool:
 
 # ── tool results ────────────────────────────────────────────────────────────────────────────────────────────
 
-SHORTENED: Final = "shortened"
-"""Metadata of a message with cut results: how long each was, by call."""
+SHORTENED: Final = "shortened"  # metadata: how long each cut result was, by call
 PICTURE: Final = "(a picture)"
 _MOST_NAMES: Final = 40  # tokens for the names in one result
-_SHARE_OF_NAMES: Final = 40
-"""Characters of it for each of them: so they take about a tenth of the room."""
-_MOST_SHORTENED: Final = 100
-"""In one compaction: each is an event in the log. Where so many are not enough, whole exchanges have to go."""
+_SHARE_OF_NAMES: Final = 40  # characters of a result for each name
+_MOST_SHORTENED: Final = 100  # in one compaction: each is an event in the log
 
 
 def shorten_results(draft: CompactionDraft, places: Sequence[int], target: int, count: CountText) -> None:

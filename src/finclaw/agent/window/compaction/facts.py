@@ -19,15 +19,13 @@ Kind = Literal["question", "identifier", "amount", "date"]
 
 HEADING: Final = "Kept facts:"
 _MOST_FACTS: Final = 600
-_MOST_READ: Final = 150_000
-"""Characters that are searched: more facts than a summary has room for, in well under a tenth of a second."""
+_MOST_READ: Final = 150_000  # characters that are searched, in under a tenth of a second
 _MOST_RESULTS: Final = 200
 _OF_A_RESULT: Final = 300
 _MOST_QUESTIONS: Final = 6
 _MOST_NAMES: Final = 12
 _LONGEST_QUESTION: Final = 240
-_LONGEST_READ: Final = 20_000
-"""Characters of one text, from its end: what matters is said in few."""
+_LONGEST_READ: Final = 20_000  # characters of one text, from its end
 _READ_FOR_NAMES: Final = 4_000
 
 # The patterns are strings: `re` compiles one when it is first used and keeps it, and most commands end before.

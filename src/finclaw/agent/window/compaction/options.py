@@ -11,8 +11,7 @@ from finclaw.kernel.message import SUMMARY, Message, MessageEvent
 
 Strategy = Literal["summarize", "truncate-oldest", "truncate-tools", "hybrid"]
 
-PINNED: Final = "pinned"
-"""Metadata that keeps a message in the conversation whatever happens; a layer sets it with a Patch."""
+PINNED: Final = "pinned"  # metadata that a layer sets to keep a message for good
 
 
 def is_pinned(message: Message) -> bool:
@@ -23,8 +22,7 @@ def is_summary(message: Message) -> bool:
     return SUMMARY in message.metadata
 
 
-_LEAST_GAIN: Final = 0.05
-"""Of the window. With less, nearly every message would have to wait for another compaction."""
+_LEAST_GAIN: Final = 0.05  # of the window; with less, every message would be compacted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +48,11 @@ class CompactionSettings:
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    target_tokens: int
-    """Of the messages alone: system prompt and tools are no part of a conversation, and nothing touches them."""
+    target_tokens: int  # of the messages alone, without system prompt and tools
     strategy: Strategy = "hybrid"
-    recent: int = 6
-    """Messages at the end that are exempt, as long as they do not fill the target by themselves."""
-    input_id: str = ""
-    """The person's current input: never touched."""
-    summaries: int = 2
-    """How many may be asked for. 0: only what needs no model."""
+    recent: int = 6  # messages at the end, unless they fill the target by themselves
+    input_id: str = ""  # the person's current input: never touched
+    summaries: int = 2  # how many may be asked for; 0: only what needs no model
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
@@ -67,12 +61,9 @@ class Compaction(Struct, frozen=True, kw_only=True):
     messages: Sequence[Message]
     before_tokens: int
     after_tokens: int
-    strategy: Strategy
-    """The one that did it; not always the one asked for."""
+    strategy: Strategy  # the one that did it; not always the one asked for
     events: tuple[MessageEvent, ...] = ()
     summary: str | None = None
     removed_count: int = 0
-    summaries: int = 0
-    """How many were asked for, whether or not they came."""
-    fits: bool = True
-    """False: the input and what is pinned are larger than the target by themselves."""
+    summaries: int = 0  # how many were asked for, whether or not they came
+    fits: bool = True  # False: the input and what is pinned exceed the target

@@ -19,8 +19,7 @@ FellBack = Callable[[str, str], None]
 
 HEADING: Final = "[Previous conversation summary]"
 SEPARATOR: Final = "\n---\n"
-OVERHEAD: Final = 4_096
-"""Tokens of the summariser's own window that are not for the conversation: its instructions and its answer."""
+OVERHEAD: Final = 4_096  # tokens of the summariser's window for prompt and answer
 MOST_PARTS: Final = 16
 
 _LONGEST_TOKEN: Final = 64
