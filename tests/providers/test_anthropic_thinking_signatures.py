@@ -241,7 +241,7 @@ async def test_a_key_that_fails_after_it_was_asked_with_what_another_never_saw()
                 asked = ModelRequest(
                     model=FABLE, system=talk.system, messages=tuple(talk.messages), tools=talk.tools, thinking="medium"
                 )
-                first._requests.write(asked)  # pyright: ignore[reportPrivateUsage]  it went out and was not answered
+                first._writer.write(asked)  # pyright: ignore[reportPrivateUsage]  it went out and was not answered
             talk.providers[:] = [second] if step == 1 else [first]
 
         replayed = await talk.turn("first", between=between)

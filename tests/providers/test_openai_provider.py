@@ -149,7 +149,7 @@ async def test_the_request_and_its_headers(key: Secret | None) -> None:
 )
 def test_where_the_limit_of_the_answer_is_written(base_url: str, given: Any, field: str) -> None:
     client = OpenAIProvider(base_url, None, output_limit=given)
-    body = json.loads(client._requests.write(ASKED))  # pyright: ignore[reportPrivateUsage]
+    body = json.loads(client._writer.write(ASKED))  # pyright: ignore[reportPrivateUsage]
     assert {"max_tokens", "max_completion_tokens"} & {*body} == {field}
 
 

@@ -94,19 +94,15 @@ class Step:
         known |= await self._run_all(turn, ctx, wanted)
         crash_point("tools:ended")
         results = tuple(known[call.id] for call in calls)
-        turn.log.push(Append(self._results_message(turn, ctx.index, results)))
+        given = {result.call_id: args for result in results if (args := turn.log.changed.get(result.call_id))}
+        metadata: dict[str, Any] = {"given": given} if given else {}
+        source = Source("tool", str(ctx.index))
+        turn.log.push(Append(Message(new_id(), "tool", results, source, self._clock.now(), metadata)))
         if not turn.log.waits:
             self._model.reserve_next(turn, ctx.tool_catalog)
         await turn.log.commit()
         crash_point("results:after_commit")
         return results
-
-    def _results_message(self, turn: TurnState, step: int, results: tuple[ToolResult, ...]) -> Message:
-        metadata: dict[str, Any] = {}
-        changed = {result.call_id: args for result in results if (args := turn.log.changed.get(result.call_id))}
-        if changed:
-            metadata["given"] = changed
-        return Message(new_id(), "tool", results, Source("tool", str(step)), self._clock.now(), metadata)
 
     async def _run_all(self, turn: TurnState, ctx: StepContext, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
         if len(calls) > 1 and all(self._is_parallel_safe(call) for call in calls):
@@ -220,7 +216,9 @@ class TurnLoop:
         if turn.log.waits:
             return TurnResult(status="waiting_for_human", text="")
         turn.unseen = turn.log.unseen()
-        first = turn.log.finished_steps()
+        first = len(turn.log.answers)
+        if turn.unseen or turn.log.unanswered():  # the last step runs again
+            first -= 1
         for index in range(first, turn.max_steps):
             if index > first and turn.log.steering is not None:
                 await turn.log.steering.take(len(turn.log.answers))

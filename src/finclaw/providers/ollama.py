@@ -59,9 +59,7 @@ def _loaded_window(base_url: str, name: str) -> int | None:
 def _window_of_file(shown: dict[str, Any]) -> int | None:
     """What the model's own file asks for, a line among its parameters."""
     found = re.search(r"^\s*num_ctx\s+([0-9]{1,9})\s*$", str(shown.get("parameters", "")), re.MULTILINE)
-    if found is None:
-        return None
-    return _count(int(found[1]))
+    return _count(int(found[1])) if found else None
 
 
 def _largest_window(shown: dict[str, Any]) -> int | None:

@@ -79,13 +79,10 @@ def _carries_thoughts(messages: Sequence[Message], model: Model) -> bool:
     """Only signed ones go back, and only to who signed them; bound ones within their own turn."""
     for message in reversed(messages):
         if message.role == "assistant":
-            if _is_of(message, model) and any(type(each) is Thinking and each.signature for each in message.blocks):
+            name = message.metadata.get("model")
+            is_own = not isinstance(name, str) or name.partition("/")[0] == model.provider
+            if is_own and any(type(each) is Thinking and each.signature for each in message.blocks):
                 return True
         elif model.features.bound_thinking and message.role != "tool" and not message.passing:
             return False
     return False
-
-
-def _is_of(message: Message, model: Model) -> bool:
-    name = message.metadata.get("model")
-    return not isinstance(name, str) or name.partition("/")[0] == model.provider

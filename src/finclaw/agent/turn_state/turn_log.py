@@ -234,12 +234,6 @@ class TurnLog:
             return None
         return self.answers[-1], open_calls
 
-    def finished_steps(self) -> int:
-        """Steps that need not run again; the last one must where its calls are open or its layers have not seen it."""
-        if self.unanswered() or self.unseen():
-            return len(self.answers) - 1
-        return len(self.answers)
-
     def unseen(self) -> tuple[Message, tuple[ToolResult, ...]] | None:
         """The last step of a resumed turn, if the log ended with its results: its layers may not have seen them."""
         if not self.claim.events or not self.answers:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from msgspec import Struct
@@ -99,7 +99,7 @@ class ContextWindow:
                 return ContextSize(count, count_text, lambda model: self._estimator(model).correction)
 
             self._sizes[model.vocabulary] = lru_cache(maxsize=MOST_SESSIONS)(new_size)
-        summaries = Summaries(self._summariser(turn, model), count, count_text, model.window)
+        summaries = Summaries(partial(self._summarise, turn, model), count, count_text, model.window)
         return ContextGuard(
             turn.ctx.conversation,
             turn.log.push,
@@ -111,22 +111,19 @@ class ContextWindow:
             policy=ContextPolicy.of(self._compaction) if turn.guard is None else turn.guard.policy,
         )
 
-    def _summariser(self, turn: TurnState, model: Model) -> Callable[[Sequence[Message], int], Awaitable[str]]:
-        async def summarise(messages: Sequence[Message], limit: int) -> str:
-            text = (Text(transcript(messages)),)
-            request = ModelRequest(
-                model=model,
-                system=INSTRUCTIONS.format(limit=limit),
-                messages=(Message(new_id(), "user", text, Source("system"), self._clock.now()),),
-                max_tokens=min(limit, model.max_output),
-            )
-            try:
-                async with asyncio.timeout(SUMMARY_SECONDS):
-                    return await self._ask(turn, request)
-            except TimeoutError as error:
-                raise ProviderTimeout(f"no summary within {SUMMARY_SECONDS:g} s") from error
-
-        return summarise
+    async def _summarise(self, turn: TurnState, model: Model, messages: Sequence[Message], limit: int) -> str:
+        text = (Text(transcript(messages)),)
+        request = ModelRequest(
+            model=model,
+            system=INSTRUCTIONS.format(limit=limit),
+            messages=(Message(new_id(), "user", text, Source("system"), self._clock.now()),),
+            max_tokens=min(limit, model.max_output),
+        )
+        try:
+            async with asyncio.timeout(SUMMARY_SECONDS):
+                return await self._ask(turn, request)
+        except TimeoutError as error:
+            raise ProviderTimeout(f"no summary within {SUMMARY_SECONDS:g} s") from error
 
 
 MOST_SUMMARIES: Final = 2  # in one turn: after that, only what needs no model

@@ -63,8 +63,12 @@ def _assistant_blocks(blocks: Sequence[Block], *, own: bool) -> Iterator[dict[st
         end -= 1
     for block in blocks[:end]:
         if isinstance(block, Thinking):
-            if own and block.signature:  # the API refuses what it has not signed
-                yield _thinking_block(block)
+            if not own or not block.signature:  # the API refuses what it has not signed
+                continue
+            if block.redacted:
+                yield {"type": "redacted_thinking", "data": block.signature}
+            else:
+                yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
         elif isinstance(block, ToolCall):
             # History keeps the name of a tool that never was; the API wants a legal one.
             yield {"type": "tool_use", "id": block.id, "name": legal_name(block.name), "input": _call_input(block)}
@@ -84,12 +88,6 @@ def _user_blocks(blocks: Sequence[Block], *, seeing: bool) -> Iterator[dict[str,
             yield {"type": "text", "text": block.text}
         elif isinstance(block, Image):
             yield _image_block(block) if seeing else {"type": "text", "text": UNSEEN}
-
-
-def _thinking_block(block: Thinking) -> dict[str, Any]:
-    if block.redacted:
-        return {"type": "redacted_thinking", "data": block.signature}
-    return {"type": "thinking", "thinking": block.text, "signature": block.signature}
 
 
 def _call_input(call: ToolCall) -> msgspec.Raw:

@@ -177,7 +177,8 @@ class LenientJson:
         """Raises ValueError. Half a character at the end of a text waits for its other half in the next loose event."""
         waiting = self._halves
         self._halves = {}
-        read = self._join_halves(json.loads(data, parse_constant=_null, parse_int=_integer), (), waiting)
+        loose = json.loads(data, parse_constant=lambda _: None, parse_int=_integer)  # NaN and infinities are null
+        read = self._join_halves(loose, (), waiting)
         return fix_surrogates(json.dumps(read, ensure_ascii=False)).encode()
 
     def decode(self, decode: Callable[[bytes], T], data: bytes, name: str) -> T:
@@ -212,7 +213,3 @@ class LenientJson:
 def _integer(text: str) -> int | None:
     """Null for a number that is longer than Python reads."""
     return int(text) if len(text) <= _LONGEST_INTEGER else None
-
-
-def _null(_: str) -> None:
-    """What NaN and the infinities become."""

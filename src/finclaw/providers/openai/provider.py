@@ -40,7 +40,9 @@ class OpenAIProvider(ApiProvider):
         kept_bytes: int = 32_000_000,
         read_blob: ReadBlob | None = None,
     ) -> None:
-        self._writer = OpenAIRequestWriter(kept_bytes, output_limit or _limit_of(base_url))
+        is_openai = urlsplit(base_url).hostname == "api.openai.com"
+        usual_limit: OutputLimit = "max_completion_tokens" if is_openai else "max_tokens"
+        self._writer = OpenAIRequestWriter(kept_bytes, output_limit or usual_limit)
         super().__init__(
             endpoint_url(base_url, "/chat/completions"),
             self._headers,
@@ -62,7 +64,3 @@ class OpenAIProvider(ApiProvider):
         if self._key and (key := self._key.reveal()):
             return {"authorization": f"Bearer {key}"}
         return {}
-
-
-def _limit_of(base_url: str) -> OutputLimit:
-    return "max_completion_tokens" if urlsplit(base_url).hostname == "api.openai.com" else "max_tokens"
