@@ -19,7 +19,7 @@ MOST_PAUSE_MS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSettings:
-    """A channel under a name of one's own, which stands in front of everybody who writes there."""
+    """Settings of a channel. Its name stands in front of everybody who writes there."""
 
     kind: str
     """What it is: `mailbox`, `telegram`, or a kind that an extension brings. `finclaw channels list` shows them."""

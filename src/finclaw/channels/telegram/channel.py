@@ -92,8 +92,6 @@ class TelegramChannel(Channel):
         self.webhook_port: int | None = None
         """Where the listener of the webhook is, while there is one."""
 
-    # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def announce_commands(self, commands: Sequence[Command]) -> None:
         self._commands = tuple(commands)
 
@@ -169,8 +167,6 @@ class TelegramChannel(Channel):
             finally:
                 self.webhook_port = None
 
-    # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def send(self, unit: OutboxItem) -> Receipt:
         return await self._sender.send(unit)
 
@@ -195,8 +191,6 @@ class TelegramChannel(Channel):
         """Conversations that take nothing from us any more, and why: blocked, or put out of a group."""
         return self._chats.notes.unreachable
 
-    # ── files, and whether all is well ──────────────────────────────────────────────────────────────────────────
-
     async def fetch(self, attachment: Attachment) -> bytes:
         return await download_file(self._bot, attachment, self.capabilities.media[attachment.kind])
 
@@ -204,9 +198,8 @@ class TelegramChannel(Channel):
         with channel_errors():
             me = await self._bot.get_me()
             info = await self._bot.get_webhook_info()
-        webhook = self._options.webhook
-        token = f"the token is that of @{me.username}"
-        return "; ".join((token, *_describe_way_in(info, webhook), *_describe_groups(me)))
+        way_in = _describe_way_in(info, self._options.webhook)
+        return "; ".join((f"the token is that of @{me.username}", *way_in, *_describe_groups(me)))
 
     async def close(self) -> None:
         await self._intake.close()

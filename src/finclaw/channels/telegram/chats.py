@@ -40,8 +40,7 @@ class ChatBook:
     async def open(self) -> None:
         """Read what is remembered, once."""
         if self._notes is None:
-            kept = await self._recall()
-            self._notes = msgspec.convert(kept or {}, ChatNotes)
+            self._notes = msgspec.convert(await self._recall() or {}, ChatNotes)
             self._chats = {conversation: int(chat) for chat, conversation in self._notes.moved.items()}
 
     @property

@@ -25,8 +25,6 @@ _NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutErr
 """There was no connection, so nothing was written to it."""
 _BACKGROUND: Final = re.compile(r"\n\(background on this error at: .*\)")
 
-SendError = SendFailed | SendRefused | SendUnknown
-
 
 def describe(error: Exception) -> str:
     """What happened, in one line, without secrets: addresses of the Bot API hold the token."""
@@ -40,26 +38,20 @@ def describe(error: Exception) -> str:
     return " ".join(_BACKGROUND.sub("", hide_known_secrets(said)).split())[:500]
 
 
-def translate_send(error: Exception) -> SendError:
+def translate_send(error: Exception) -> SendFailed | SendRefused | SendUnknown:
     """What the outbox should make of a call that failed."""
     said = describe(error)
     if isinstance(error, TelegramRetryAfter):
         return SendFailed(said, retry_after=float(error.retry_after))
     if isinstance(error, TelegramBadRequest | TelegramForbiddenError | TelegramEntityTooLarge):
-        return _translate_refusal(said)
+        if "can't parse entities" in said:
+            return MarkupRefused(said)
+        return SendRefused(f"the text is longer than Telegram takes: {said}" if "too long" in said else said)
     if isinstance(error, TelegramNetworkError):
         never_left = isinstance(error.__cause__, _NEVER_LEFT)
     else:  # after a 5xx nothing was shown; a revoked token can be replaced, and then the message arrives
         never_left = isinstance(error, TelegramAPIError)
     return SendFailed(said) if never_left else SendUnknown(said)
-
-
-def _translate_refusal(said: str) -> SendRefused:
-    if "can't parse entities" in said:
-        return MarkupRefused(said)
-    if "too long" in said:
-        return SendRefused(f"the text is longer than Telegram takes: {said}")
-    return SendRefused(said)
 
 
 def translate_call(error: AiogramError) -> ChannelError:

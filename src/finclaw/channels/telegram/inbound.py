@@ -10,25 +10,8 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Final
 
-from aiogram import Bot
+from aiogram import Bot, types
 from aiogram.exceptions import AiogramError
-from aiogram.types import (
-    Animation,
-    Audio,
-    CallbackQuery,
-    Chat,
-    Document,
-    MaybeInaccessibleMessageUnion,
-    Message,
-    MessageEntity,
-    MessageReactionUpdated,
-    ReactionTypeEmoji,
-    Update,
-    User,
-    Video,
-    VideoNote,
-    Voice,
-)
 from pydantic import ValidationError
 
 from finclaw.channels.telegram.chats import ChatBook, name_message
@@ -39,7 +22,7 @@ from finclaw.kernel.port import Accept, Clock
 
 log = logging.getLogger(__name__)
 
-_File = Animation | Audio | Document | Video | VideoNote | Voice
+_File = types.Animation | types.Audio | types.Document | types.Video | types.VideoNote | types.Voice
 ALLOWED_UPDATES: Final = ["message", "edited_message", "callback_query", "message_reaction", "my_chat_member"]
 """All that is read here. Reactions come only when they are asked for."""
 _OTHER_AUTHOR: Final = (
@@ -54,9 +37,7 @@ _TELEGRAM: Final = 777000
 
 
 class UpdateReader:
-    """A reader of the updates of one bot."""
-
-    def __init__(self, channel: str, account: str, bot: User, chats: ChatBook, commands: frozenset[str]) -> None:
+    def __init__(self, channel: str, account: str, bot: types.User, chats: ChatBook, commands: frozenset[str]) -> None:
         """`commands`: the names that people may write in a group without naming the bot."""
         self._channel = channel
         self._account = account
@@ -65,8 +46,8 @@ class UpdateReader:
         self._commands = commands
         self._entities = EntityReader(bot)
 
-    def read(self, update: Update) -> Inbound | None:
-        """None: nobody has said or done anything that concerns us."""
+    def read(self, update: types.Update) -> Inbound | None:
+        """Return None if nobody has said or done anything that concerns us."""
         if update.message is not None:
             return self._read_message(update.message)
         if update.edited_message is not None:
@@ -77,7 +58,7 @@ class UpdateReader:
             return self._read_reaction(update.message_reaction, update.update_id)
         return None
 
-    def _read_message(self, message: Message) -> Inbound | None:
+    def _read_message(self, message: types.Message) -> Inbound | None:
         sender = self._author(message)
         text, entities = _text_of(message)
         attachments = tuple(_attachments(message))
@@ -104,13 +85,11 @@ class UpdateReader:
             forwarded=_has_other_author(message),
         )
 
-    def _read_edit(self, message: Message, update: int) -> Inbound | None:
+    def _read_edit(self, message: types.Message, update: int) -> Inbound | None:
         sender = self._author(message)
         if sender is None:
             return None
-        sent_at = None
-        if message.edit_date is not None:
-            sent_at = datetime.fromtimestamp(message.edit_date, UTC)
+        edited_at = message.edit_date
         return self._inbound(
             message.chat,
             sender,
@@ -121,10 +100,10 @@ class UpdateReader:
             target=name_message(message.chat.id, message.message_id),
             forwarded=_has_other_author(message),
             edited=True,
-            sent_at=sent_at,
+            sent_at=None if edited_at is None else datetime.fromtimestamp(edited_at, UTC),
         )
 
-    def _read_press(self, press: CallbackQuery) -> Inbound | None:
+    def _read_press(self, press: types.CallbackQuery) -> Inbound | None:
         """Read a pressed button. One under a message that was passed on elsewhere belongs to no chat of ours."""
         sender = self._sender(press.from_user)
         if sender is None or press.message is None or not press.data:
@@ -141,12 +120,12 @@ class UpdateReader:
             mentions_us=True,
         )
 
-    def _read_reaction(self, reaction: MessageReactionUpdated, update: int) -> Inbound | None:
+    def _read_reaction(self, reaction: types.MessageReactionUpdated, update: int) -> Inbound | None:
         sender = self._sender(reaction.user)
         if sender is None:
             return None
-        before = [each.emoji for each in reaction.old_reaction if isinstance(each, ReactionTypeEmoji)]
-        now = [each.emoji for each in reaction.new_reaction if isinstance(each, ReactionTypeEmoji)]
+        before = [each.emoji for each in reaction.old_reaction if isinstance(each, types.ReactionTypeEmoji)]
+        now = [each.emoji for each in reaction.new_reaction if isinstance(each, types.ReactionTypeEmoji)]
         return self._inbound(
             reaction.chat,
             sender,
@@ -156,7 +135,7 @@ class UpdateReader:
             target=name_message(reaction.chat.id, reaction.message_id),
         )
 
-    def _inbound(self, chat: Chat, sender: Sender, **fields: Any) -> Inbound:
+    def _inbound(self, chat: types.Chat, sender: Sender, **fields: Any) -> Inbound:
         return Inbound(
             channel=self._channel,
             account=self._account,
@@ -166,13 +145,13 @@ class UpdateReader:
             **fields,
         )
 
-    def _author(self, message: Message) -> Sender | None:
+    def _author(self, message: types.Message) -> Sender | None:
         """None for what a chat has posted: a channel, or a group in whose name an administrator writes anonymously."""
         if message.sender_chat is not None or message.is_automatic_forward:
             return None
         return self._sender(message.from_user)
 
-    def _sender(self, user: User | None) -> Sender | None:
+    def _sender(self, user: types.User | None) -> Sender | None:
         if user is None or user.id == _TELEGRAM:
             return None
         is_self = user.id == self._bot.id
@@ -180,22 +159,22 @@ class UpdateReader:
         return Sender(str(user.id), user.full_name, is_bot=user.is_bot, is_self=is_self, language=language)
 
 
-def _has_other_author(message: Message) -> bool:
+def _has_other_author(message: types.Message) -> bool:
     return any(getattr(message, name) is not None for name in _OTHER_AUTHOR)
 
 
-def _text_of(message: Message) -> tuple[str, list[MessageEntity]]:
+def _text_of(message: types.Message) -> tuple[str, list[types.MessageEntity]]:
     return message.text or message.caption or "", message.entities or message.caption_entities or []
 
 
-def _thread(message: MaybeInaccessibleMessageUnion) -> str | None:
+def _thread(message: types.MaybeInaccessibleMessageUnion) -> str | None:
     """Return the topic. In groups without topics a chain of answers has such a number too."""
-    if isinstance(message, Message) and message.is_topic_message and message.message_thread_id:
+    if isinstance(message, types.Message) and message.is_topic_message and message.message_thread_id:
         return str(message.message_thread_id)
     return None
 
 
-def _attachments(message: Message) -> Iterator[Attachment]:
+def _attachments(message: types.Message) -> Iterator[Attachment]:
     if message.photo:
         largest = max(message.photo, key=lambda size: size.width * size.height)
         yield Attachment(id=largest.file_id, kind="image", mime="image/jpeg", size=largest.file_size)
@@ -222,7 +201,7 @@ GONE: Final = ("kicked", "left")
 
 
 class UpdateIntake:
-    """An intake of the updates of one bot, from a poll or from a webhook."""
+    """Puts the updates of one bot on disk, from a poll or from a webhook."""
 
     def __init__(self, channel: str, bot: Bot, chats: ChatBook, clock: Clock) -> None:
         self._channel = channel
@@ -269,20 +248,16 @@ class UpdateIntake:
         if update.callback_query is not None:
             self._answer_press(update.callback_query.id)
 
-    def _read_update(self, raw: dict[str, Any]) -> Update | None:
+    def _read_update(self, raw: dict[str, Any]) -> types.Update | None:
         try:
-            return Update.model_validate(raw, context={"bot": self._bot})
+            return types.Update.model_validate(raw, context={"bot": self._bot})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            log.error(
-                "channel %s: update %s is of a kind that aiogram cannot read and is left out: %s",
-                self._channel,
-                raw.get("update_id"),
-                first["msg"],
-            )
+            text = "channel %s: update %s is of a kind that aiogram cannot read and is left out: %s"
+            log.error(text, self._channel, raw.get("update_id"), first["msg"])
             return None
 
-    async def _note_chat(self, update: Update) -> None:
+    async def _note_chat(self, update: types.Update) -> None:
         """Keep what the update says of its chat. Raises StoreFailed."""
         message = update.message
         member = update.my_chat_member
@@ -291,9 +266,7 @@ class UpdateIntake:
         elif message is not None and message.migrate_from_chat_id is not None:
             await self._chats.move(message.migrate_from_chat_id, message.chat.id)
         elif member is not None and member.new_chat_member.status in GONE:
-            reason = "removed the bot from the group"
-            if member.chat.type == "private":
-                reason = "blocked the bot"
+            reason = "blocked the bot" if member.chat.type == "private" else "removed the bot from the group"
             await self._chats.mark_unreachable(member.chat.id, reason)
         elif (changed := message or member) is not None:
             await self._chats.mark_reachable(changed.chat.id)
@@ -322,11 +295,11 @@ class EntityReader:
     Telegram sends plain text and, beside it, entities: where links and mentions are, counted in UTF-16 units.
     """
 
-    def __init__(self, bot: User) -> None:
+    def __init__(self, bot: types.User) -> None:
         self._bot = bot
         self._username = (bot.username or "").casefold()
 
-    def read(self, text: str, entities: Sequence[MessageEntity]) -> str:
+    def read(self, text: str, entities: Sequence[types.MessageEntity]) -> str:
         """Return the text as Markdown: quotations and links are written out, and our @username is left out."""
         if any(entity.type in _QUOTES for entity in entities):
             text, entities = _write_quotes(text, entities)
@@ -350,7 +323,7 @@ class EntityReader:
             return text
         return "".join((*pieces, _decode(units[at:]))).strip()
 
-    def _write(self, entity: MessageEntity, said: str) -> str:
+    def _write(self, entity: types.MessageEntity, said: str) -> str:
         if entity.type == "text_link" and entity.url and said not in (entity.url, entity.url.removesuffix("/")):
             words = said.rstrip()  # a line break behind them stays one: a quotation may follow
             label = words.replace("[", "\\[").replace("]", "\\]")
@@ -358,18 +331,13 @@ class EntityReader:
         if entity.type in ("mention", "text_mention") and self._is_our_name(said):
             return ""  # a text_mention may cover any text, such as "no, never": only the @username itself is markup
         if entity.type == "bot_command":
-            return self._write_command(said)
+            found = _COMMAND.fullmatch(said)
+            if found is not None and (found["bot"] or self._username).casefold() == self._username:
+                return f"/{found['name']}"
         return said
 
-    def _write_command(self, said: str) -> str:
-        """`/help@our_bot` is `/help`."""
-        found = _COMMAND.fullmatch(said)
-        if found is None or (found["bot"] and found["bot"].casefold() != self._username):
-            return said
-        return f"/{found['name']}"
-
-    def is_addressed(self, text: str, entities: Sequence[MessageEntity], commands: frozenset[str]) -> bool:
-        """Whether we are mentioned, or the message begins with a command of ours that names no other bot."""
+    def is_addressed(self, text: str, entities: Sequence[types.MessageEntity], commands: frozenset[str]) -> bool:
+        """Return whether we are mentioned, or the message begins with a command of ours that names no other bot."""
         units = text.encode("utf-16-le", errors="surrogatepass")
         for entity in entities:
             said = _decode(units[2 * entity.offset : 2 * (entity.offset + entity.length)])
@@ -384,7 +352,7 @@ class EntityReader:
                 return True
         return False
 
-    def _is_ours(self, entity: MessageEntity, said: str) -> bool:
+    def _is_ours(self, entity: types.MessageEntity, said: str) -> bool:
         if entity.type == "mention":
             return self._is_our_name(said)
         return entity.type == "text_mention" and entity.user is not None and entity.user.id == self._bot.id
@@ -393,7 +361,7 @@ class EntityReader:
         return bool(self._username) and said.casefold() == f"@{self._username}"
 
 
-def _write_quotes(text: str, entities: Sequence[MessageEntity]) -> tuple[str, Sequence[MessageEntity]]:
+def _write_quotes(text: str, entities: Sequence[types.MessageEntity]) -> tuple[str, Sequence[types.MessageEntity]]:
     """Write `> ` before every quoted line, and move the entities along with their text."""
     data = text.encode("utf-16-le", errors="surrogatepass")
     units = "".join(map(chr, struct.unpack(f"<{len(data) // 2}H", data)))  # one character for each UTF-16 unit
@@ -404,7 +372,7 @@ def _write_quotes(text: str, entities: Sequence[MessageEntity]) -> tuple[str, Se
     pieces = [inserts[at] + units[at:end] for at, end in zip(places, [*places[1:], None], strict=True)]
     text = units[: places[0]] + "".join(pieces)
     moves = [0, *accumulate(len(inserts[place]) for place in places)]
-    moved = list[MessageEntity]()
+    moved = list[types.MessageEntity]()
     for each in entities:
         end = each.offset + each.length
         offset = each.offset + moves[bisect_right(places, each.offset)]
@@ -413,7 +381,7 @@ def _write_quotes(text: str, entities: Sequence[MessageEntity]) -> tuple[str, Se
     return _decode(text.encode("utf-16-le", errors="surrogatepass")), moved
 
 
-def _find_inserts(units: str, quotes: Sequence[MessageEntity]) -> dict[int, str]:
+def _find_inserts(units: str, quotes: Sequence[types.MessageEntity]) -> dict[int, str]:
     """What to insert and where. A quotation that begins or ends within a line gets lines of its own."""
     is_quoted = bytearray(len(units))
     for each in quotes:

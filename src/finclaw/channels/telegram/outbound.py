@@ -6,34 +6,13 @@ from contextlib import contextmanager
 from typing import Any, Final
 from unicodedata import east_asian_width
 
-from aiogram import Bot
+from aiogram import Bot, methods, types
 from aiogram.exceptions import (
     AiogramError,
     TelegramBadRequest,
     TelegramForbiddenError,
     TelegramMigrateToChat,
     TelegramRetryAfter,
-)
-from aiogram.methods import (
-    DeleteMessage,
-    EditMessageCaption,
-    EditMessageText,
-    SendChatAction,
-    SendDocument,
-    SendMessage,
-    SendPhoto,
-    SetMessageReaction,
-    TelegramMethod,
-)
-from aiogram.types import (
-    BufferedInputFile,
-    InlineKeyboardButton,
-    InlineKeyboardMarkup,
-    LinkPreviewOptions,
-    Message,
-    ReactionTypeEmoji,
-    ReactionTypeUnion,
-    ReplyParameters,
 )
 
 from finclaw.channels.telegram.chats import ChatBook, name_message, read_name
@@ -48,19 +27,17 @@ _PHOTO_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
 """What Telegram shows as a picture; everything else goes as a file."""
 _MOST_ALT: Final = MOST_CAPTION // 2
 """Characters, each of which may be two units."""
-_NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
+_NO_PREVIEW: Final = types.LinkPreviewOptions(is_disabled=True)
 _ROW: Final = 30
 """Columns of labels in one row of buttons, so that a telephone need not cut them."""
 _MOST_IN_ROW: Final = 3
 _STYLES: Final = {"primary": "primary", "danger": "danger", "normal": None}
 _UNFIT_PHOTO: Final = ("PHOTO_INVALID_DIMENSIONS", "IMAGE_PROCESS_FAILED", "PHOTO_SAVE_FILE_INVALID")
 
-_SendMethod = SendMessage | SendPhoto | SendDocument
+_SendMethod = methods.SendMessage | methods.SendPhoto | methods.SendDocument
 
 
 class MessageSender:
-    """A sender of outbox items to chats, at the pace that Telegram allows."""
-
     def __init__(
         self, bot: Bot, pace: "SendPace", chats: ChatBook, read_blob: Callable[[str], Awaitable[bytes | None]]
     ) -> None:
@@ -95,7 +72,7 @@ class MessageSender:
         outbound = unit.outbound
         mode = _parse_mode(outbound)
         markup = _keyboard(outbound.actions)
-        text = EditMessageText(
+        text = methods.EditMessageText(
             chat_id=chat,
             message_id=number,
             text=outbound.formatted,
@@ -105,29 +82,29 @@ class MessageSender:
         )
         await self._pace.wait(chat, is_edit=True)
         if not await self._change(chat, text, "message is not modified", "no text in the message to edit"):
-            caption = EditMessageCaption(
+            caption = methods.EditMessageCaption(
                 chat_id=chat, message_id=number, caption=outbound.formatted, parse_mode=mode, reply_markup=markup
             )
             await self._change(chat, caption, "message is not modified")
 
     async def delete(self, platform_id: str) -> None:
         chat, number = _must_read(platform_id)
-        await self._change(chat, DeleteMessage(chat_id=chat, message_id=number), "message to delete not found")
+        await self._change(chat, methods.DeleteMessage(chat_id=chat, message_id=number), "message to delete not found")
 
-    async def _change(self, chat: int, method: TelegramMethod[Any], fine: str, unfit: str | None = None) -> bool:
+    async def _change(self, chat: int, method: methods.TelegramMethod[Any], fine: str, unfit: str = "") -> bool:
         """Return False if Telegram refuses with the text `unfit`; a refusal with the text `fine` is a success."""
         try:
             await self._bot(method)
         except AiogramError as error:
             if isinstance(error, TelegramBadRequest) and fine in error.message:
                 return True
-            if isinstance(error, TelegramBadRequest) and unfit is not None and unfit in error.message:
+            if isinstance(error, TelegramBadRequest) and unfit and unfit in error.message:
                 return False
             await self._note_failure(chat, error)
             raise translate_send(error) from None
         return True
 
-    async def _call(self, method: _SendMethod) -> Message:
+    async def _call(self, method: _SendMethod) -> types.Message:
         """One message, sent. A group that became a supergroup, and a picture that cannot be shown as one, are tried
         again the right way: Telegram has shown nothing of them."""
         await self._pace.wait(int(method.chat_id))
@@ -139,7 +116,7 @@ class MessageSender:
             change = {"chat_id": error.migrate_to_chat_id, "reply_parameters": None}
             return await self._bot(method.model_copy(update=change))
         except TelegramBadRequest as error:
-            if not isinstance(method, SendPhoto) or not any(word in error.message for word in _UNFIT_PHOTO):
+            if not isinstance(method, methods.SendPhoto) or not any(word in error.message for word in _UNFIT_PHOTO):
                 raise
             return await self._bot(_as_document(method))
 
@@ -149,8 +126,6 @@ class MessageSender:
         elif isinstance(error, TelegramRetryAfter):
             self._pace.hold(chat, float(error.retry_after))
 
-    # ── the calls of one item ───────────────────────────────────────────────────────────────────────────────────
-
     async def _plan(self, chat: int, outbound: Outbound) -> AsyncIterator[_SendMethod]:
         """The words, as the caption of the first file where they are short enough; the buttons are below the words."""
         is_caption = bool(outbound.attachments) and 0 < _units(outbound.fallback) <= MOST_CAPTION
@@ -159,7 +134,7 @@ class MessageSender:
         mode = _parse_mode(outbound)
         markup = _keyboard(outbound.actions)
         if not is_caption and outbound.formatted:
-            yield SendMessage(
+            yield methods.SendMessage(
                 chat_id=chat,
                 message_thread_id=thread,
                 text=outbound.formatted,
@@ -174,10 +149,10 @@ class MessageSender:
             data = await self._read_blob(file.blob)
             if data is None:
                 raise SendRefused(f"the file {file.name!r} is not kept any more")
-            photo = SendPhoto(
+            photo = methods.SendPhoto(
                 chat_id=chat,
                 message_thread_id=thread,
-                photo=BufferedInputFile(data, file.name),
+                photo=types.BufferedInputFile(data, file.name),
                 caption=file.alt[:_MOST_ALT],
                 parse_mode=None,
                 reply_parameters=answer,
@@ -193,9 +168,9 @@ class MessageSender:
             markup = None
 
 
-def _as_document(method: SendPhoto) -> SendDocument:
+def _as_document(method: methods.SendPhoto) -> methods.SendDocument:
     fields = {name: getattr(method, name) for name in method.model_fields_set - {"photo"}}
-    return SendDocument(**fields, document=method.photo)
+    return methods.SendDocument(**fields, document=method.photo)
 
 
 def _must_read(platform_id: str) -> tuple[int, int]:
@@ -205,12 +180,12 @@ def _must_read(platform_id: str) -> tuple[int, int]:
     return found
 
 
-def _answer(chat: int, reply_to: str | None) -> ReplyParameters | None:
+def _answer(chat: int, reply_to: str | None) -> types.ReplyParameters | None:
     """What it answers, if that is in the same chat. A message that is gone meanwhile is answered without a mark."""
     found = read_name(reply_to)
     if found is None or found[0] != chat:
         return None
-    return ReplyParameters(message_id=found[1], allow_sending_without_reply=True)
+    return types.ReplyParameters(message_id=found[1], allow_sending_without_reply=True)
 
 
 def _parse_mode(outbound: Outbound) -> str | None:
@@ -226,14 +201,14 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
 
 
-def _keyboard(actions: Sequence[ActionButton]) -> InlineKeyboardMarkup | None:
+def _keyboard(actions: Sequence[ActionButton]) -> types.InlineKeyboardMarkup | None:
     if not actions:
         return None
-    rows = [
-        [InlineKeyboardButton(text=each.label, callback_data=each.command, style=_STYLES[each.style]) for each in row]
-        for row in _rows(actions)
-    ]
-    return InlineKeyboardMarkup(inline_keyboard=rows)
+    return types.InlineKeyboardMarkup(inline_keyboard=[list(map(_button, row)) for row in _rows(actions)])
+
+
+def _button(action: ActionButton) -> types.InlineKeyboardButton:
+    return types.InlineKeyboardButton(text=action.label, callback_data=action.command, style=_STYLES[action.style])
 
 
 def _width(button: ActionButton) -> int:
@@ -317,9 +292,8 @@ class SendPace:
 
     def _forget(self, now: float) -> None:
         self._next_in_chat = {chat: at for chat, at in self._next_in_chat.items() if at > now}
-        self._last_in_group = {
-            chat: times for chat, times in self._last_in_group.items() if times and times[-1] + _MINUTE > now
-        }
+        recent = now - _MINUTE
+        self._last_in_group = {chat: times for chat, times in self._last_in_group.items() if times[-1] > recent}
 
 
 # ── signs that work goes on ─────────────────────────────────────────────────────────────────────────────────
@@ -344,17 +318,17 @@ def allowed_reaction(emoji: str) -> str | None:
 
 async def show_reaction(bot: Bot, chat: int, number: int, emoji: str | None) -> None:
     """Set our reaction, or take it back; nothing where Telegram allows none like it. Raises ChannelError."""
-    reaction: list[ReactionTypeUnion] = []
+    reaction: list[types.ReactionTypeUnion] = []
     if emoji is not None:
         allowed = allowed_reaction(emoji)
         if allowed is None:
             return
-        reaction = [ReactionTypeEmoji(emoji=allowed)]
+        reaction = [types.ReactionTypeEmoji(emoji=allowed)]
     with channel_errors():
-        await bot(SetMessageReaction(chat_id=chat, message_id=number, reaction=reaction))
+        await bot(methods.SetMessageReaction(chat_id=chat, message_id=number, reaction=reaction))
 
 
 async def show_typing(bot: Bot, chat: int, thread: int | None) -> None:
     """Telegram shows it for five seconds or until the next message; nothing takes it back. Raises ChannelError."""
     with channel_errors():
-        await bot(SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))
+        await bot(methods.SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))
