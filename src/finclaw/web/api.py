@@ -1,7 +1,4 @@
-"""The routes of the HTTP API.
-
-A handler gets the authenticated principal; who may call it is in the table at the end.
-"""
+"""The routes for messages and the status. Who may call a handler is in the table at the end of its class."""
 
 import asyncio
 import math
@@ -22,10 +19,7 @@ from finclaw.web.view import AcceptedView, MessageView, StatusView, UnsolicitedV
 
 
 class HttpApi:
-    """The handlers for messages and the status.
-
-    `stopping` lets waiting clients go when the server ends.
-    """
+    """The handlers for messages and the status. `stopping` lets waiting clients go when the server ends."""
 
     def __init__(
         self, gateway: Gateway, settings: WebServerSettings, stopping: asyncio.Event, live: LiveStream
@@ -67,19 +61,20 @@ class HttpApi:
         return json_reply(UnsolicitedView(tuple(map(message_view, told.items)), told.after))
 
     async def get_status(self, _: ApiRequest, __: Principal) -> ApiReply:
-        counts = await self._gateway.counts()
         gateway = self._gateway
+        counts = await gateway.counts()
         failure = await gateway.check_writable()
-        status = StatusView(
-            ready=gateway.ready and failure is None,
-            problem=str(failure or ""),
-            market=gateway.market,
-            model=gateway.model,
-            counts=counts,
-            commands=tuple(gateway.known_commands()),
-            unreachable=tuple(await gateway.unreachable()),
+        return json_reply(
+            StatusView(
+                ready=gateway.ready and failure is None,
+                problem=str(failure or ""),
+                market=gateway.market,
+                model=gateway.model,
+                counts=counts,
+                commands=tuple(gateway.known_commands()),
+                unreachable=tuple(await gateway.unreachable()),
+            )
         )
-        return json_reply(status)
 
     async def _message(
         self, request: ApiRequest, principal: Principal, may: Callable[[Principal, InboundRecord], bool]
@@ -147,11 +142,8 @@ class Stops:
             if record.state == "ended" or await self._is_stopping(record, reason):
                 return _require_stopped(record)
             record = await self._gateway.wait(record.inbound_id, _PAUSE) or record
-        raise ApiError(
-            409,
-            "not_now",
-            "this cannot be stopped now: it has not begun, or its answer is on its way; look it up by id",
-        )
+        message = "this cannot be stopped now: it has not begun, or its answer is on its way; look it up by id"
+        raise ApiError(409, "not_now", message)
 
     async def _is_stopping(self, record: InboundRecord, reason: str) -> bool:
         """When this is true the stop is on disk: not even a crash brings the turn back."""

@@ -27,8 +27,6 @@ from finclaw.web.exchange import ApiReply, ApiRequest, HttpRoute, json_reply, re
 from finclaw.web.principal import CHANNEL, Principal
 
 _STATES: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
-
-
 WAIT: Final = 30
 """Seconds that an approval waits for what comes of it, unless the request says otherwise."""
 LONGEST_WAIT: Final = 120
@@ -61,8 +59,6 @@ _NOT_REVOKED: Final[dict[RefusalReason, tuple[int, str]]] = {
 
 
 class ApprovalsApi:
-    """The handlers for approvals and grants."""
-
     def __init__(self, gateway: ApprovalGateway) -> None:
         self._gateway = gateway
 
@@ -81,9 +77,7 @@ class ApprovalsApi:
         body = read_json(request, ApproveBody, empty=b"{}")
         wait = _wait(request)
         decided = await self._decide(request, principal, "granted", scope=body.scope)
-        outcome = None
-        if wait:
-            outcome = await self._gateway.came_of(decided.id, wait)
+        outcome = await self._gateway.came_of(decided.id, wait) if wait else None
         now = await self._gateway.approval(decided.id) or decided
         return json_reply(decided_view(now, outcome))
 
@@ -100,9 +94,8 @@ class ApprovalsApi:
         scope: ApprovalScope = "once",
         reason: str = "",
     ) -> Approval:
-        typed = request.path_values["id"]
         by = evidence(principal)
-        decided = await self._gateway.decide(typed, verdict, by, scope=scope, reason=reason)
+        decided = await self._gateway.decide(request.path_values["id"], verdict, by, scope=scope, reason=reason)
         if isinstance(decided, Refusal):
             raise _refusal_error(decided.why)
         return decided
@@ -157,26 +150,20 @@ def _wait(request: ApiRequest) -> int:
 
 
 class ApproveBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The request body that approves."""
-
     scope: ApprovalScope = "once"
 
 
 class DenyBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The request body that denies, with a reason for the person who asked."""
-
     reason: Annotated[str, Meta(max_length=300)] = ""
+    """For the person who asked."""
 
 
 class NoBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """An empty request body: an empty object, or nothing at all; the path says it all."""
+    """An empty object, or nothing at all; the path says it all."""
 
 
 class ListedApproval(Approval, frozen=True, kw_only=True):
-    """An approval in a list.
-
-    As it is stored, with its action in a line and as much of its id as tells it from the others.
-    """
+    """An approval in a list, with its action in a line and as much of its id as tells it from the others."""
 
     short_id: str = ""
     action: str = ""
@@ -197,8 +184,6 @@ class DecidedApproval(Approval, frozen=True, kw_only=True):
 
 
 class ApprovalsView(Struct, frozen=True):
-    """A list of approvals."""
-
     items: tuple[ListedApproval, ...]
 
 
@@ -219,8 +204,6 @@ def _fields(approval: Approval) -> dict[str, Any]:
 
 
 class GrantsView(Struct, frozen=True):
-    """A list of grants."""
-
     items: tuple[Standing, ...]
 
 

@@ -56,7 +56,7 @@ class Throttle:
 
 
 class Authenticator:
-    """An authenticator of requests: it knows one token and the principal that it stands for."""
+    """Knows one token and the principal that it stands for."""
 
     def __init__(self, token: Secret, principal: Principal, throttle: Throttle) -> None:
         self._token = token
@@ -79,7 +79,6 @@ class Authenticator:
             raise token_replaced()
 
     def is_valid(self, authorization: str) -> bool:
-        """Whether this holds the token as it is now."""
         scheme, _, given = authorization.partition(" ")
         expected = self._token.reveal().encode()
         # A header may hold any bytes; compare_digest takes text only if it is ASCII.
@@ -137,10 +136,7 @@ class Admission:
             async with self.end_with_token(authorization):
                 body = await self._read_body(request, authorization, route.max_body or max_body)
                 asked = ApiRequest(
-                    path_values=request.match_info,
-                    query=request.query,
-                    content_type=request.content_type,
-                    body=body,
+                    path_values=request.match_info, query=request.query, content_type=request.content_type, body=body
                 )
                 reply = await route.handler(asked, principal)
             if request.method == "GET":  # what is read after a change of the token is not for the old one
@@ -184,14 +180,11 @@ class Admission:
             raise
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """End what a replaced token has opened, until cancelled."""
         while True:
             await asyncio.sleep(CHECK_EVERY)
-            self._end_replaced()
-
-    def _end_replaced(self) -> None:
-        is_valid = {each: self.authenticator.is_valid(each) for each in set(self._open.values())}
-        for limit, authorization in list(self._open.items()):
-            if not is_valid[authorization]:
-                del self._open[limit]
-                limit.reschedule(asyncio.get_running_loop().time())
+            is_valid = {each: self.authenticator.is_valid(each) for each in set(self._open.values())}
+            for limit, authorization in list(self._open.items()):
+                if not is_valid[authorization]:
+                    del self._open[limit]
+                    limit.reschedule(asyncio.get_running_loop().time())

@@ -6,7 +6,6 @@ from finclaw.errors import FinclawError, InboundConflict, ModelUnknown, NotOwner
 
 log = logging.getLogger(__name__)
 
-
 _WHY = {
     "full": "the gateway could not write it to disk, which is full",
     "read_only": "the gateway could not write it to disk, which is read-only or not its own",

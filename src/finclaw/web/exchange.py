@@ -29,8 +29,6 @@ class ApiRequest(Struct, frozen=True, kw_only=True):
 
 
 class ApiReply(Struct, frozen=True, kw_only=True):
-    """The reply to a request."""
-
     body: bytes
     status: int = 200
     content_type: str = "application/json"
@@ -40,8 +38,6 @@ Handler = Callable[[ApiRequest, Principal], Awaitable[ApiReply]]
 
 
 class HttpRoute(NamedTuple):
-    """A route of the API: its method, its path, the scope that it needs, and its handler."""
-
     method: str
     path: str
     scope: Scope

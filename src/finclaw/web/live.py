@@ -58,8 +58,6 @@ class _Open(Struct):
 
 
 class LiveStream:
-    """A bounded log of events, and its followers."""
-
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._boot = secrets.token_hex(4)
         self._entries: deque[_Entry] = deque(maxlen=capacity)
@@ -129,18 +127,15 @@ class LiveStream:
         self._news = asyncio.Event()
 
     def _add_approval(self, event: ApprovalChanged) -> None:
-        if event.channel != CHANNEL:
-            return
-        about = {"inbound_id": event.inbound_id, "conversation": event.conversation, "turn_id": event.turn_id}
-        data = {"approval_id": event.approval_id, "tool": event.tool, "change": event.change, "by": event.by}
-        self._append(event.account, event.conversation, "approval", {**about, **data})
+        if event.channel == CHANNEL:
+            about = {"inbound_id": event.inbound_id, "conversation": event.conversation, "turn_id": event.turn_id}
+            data = {"approval_id": event.approval_id, "tool": event.tool, "change": event.change, "by": event.by}
+            self._append(event.account, event.conversation, "approval", {**about, **data})
 
     def running_turn(self, inbound_id: str) -> str | None:
         """The turn that answers a message; None before it has begun and after it has ended."""
         message = self._open.get(inbound_id)
-        if message is None:
-            return None
-        return message.turn_id or None
+        return None if message is None else message.turn_id or None
 
     async def follow(self, account: str, conversation: str | None, after: str | None) -> AsyncGenerator[LiveEvent]:
         """Events of an account, or of one of its conversations, for ever. `after` None: from now on."""
@@ -184,13 +179,8 @@ class LiveStream:
 
     def _reset(self, account: str, conversation: str | None) -> LiveEvent:
         still_open = [
-            {
-                "inbound_id": inbound_id,
-                "conversation": each.conversation,
-                "turn_id": each.turn_id,
-                "preview": each.preview,
-            }
-            for inbound_id, each in self._open.items()
+            {"inbound_id": id, "conversation": each.conversation, "turn_id": each.turn_id, "preview": each.preview}
+            for id, each in self._open.items()
             if each.account == account and conversation in (None, each.conversation)
         ]
         return LiveEvent(self._id(self._seq), "reset", {"seq": self._seq, "open": still_open, **self._store})

@@ -35,7 +35,6 @@ from finclaw.web.token import prove
 
 LAST_ANSWERS = 5.0
 """Seconds for what is being answered when the server ends."""
-
 LIVE: Final = "/api/v1/live"
 
 
@@ -46,8 +45,6 @@ def listen(settings: WebServerSettings) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class WebServer:
-    """A running server."""
-
     host: str
     port: int
 
@@ -73,9 +70,7 @@ async def serve_web(
     server = WebServer(*sock.getsockname()[:2])
     routes = WebRoutes(gateway, settings, token, live or LiveStream())
     application = _application(server, routes)
-    stop_observing = None
-    if live is None:
-        stop_observing = gateway.observe(routes.live.observe)
+    stop_observing = gateway.observe(routes.live.observe) if live is None else None
     watching = asyncio.create_task(routes.admission.run())
     try:
         async with serve(application, routes.connections, sock, shutdown_timeout=LAST_ANSWERS):
@@ -173,13 +168,11 @@ def _open_paths(server: WebServer, routes: WebRoutes) -> dict[str, Next]:
     return {"/": page, "/healthz": healthz, "/readyz": readyz}
 
 
-# ── routes of extensions, under /api/v1/extensions/NAME/: the same authentication, the same errors ──────────────
-
-
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
 
 
 def extension_routes(gateway: Gateway) -> tuple[HttpRoute, ...]:
+    """Return the routes of extensions: they have the same authentication and the same errors."""
     return tuple(
         HttpRoute(route.method, f"/api/v1/extensions/{route.extension}/{route.path}", "extensions", _handler(route))
         for route in gateway.routes

@@ -45,8 +45,6 @@ LARGEST_FILE: Final = 64 * 1_048_576
 
 
 class SessionsApi:
-    """The handlers for sessions, erasure, backups, turns and costs."""
-
     def __init__(self, gateway: StoredGateway) -> None:
         self._gateway = gateway
         self._whole = asyncio.Semaphore(1)
@@ -56,8 +54,7 @@ class SessionsApi:
         limit = read_count(request, "limit", 50)
         after = request.query.get("after")
         with _refused_as(400, "bad_request"):
-            page = await self._gateway.store.sessions(limit, after, request.query.get("containing", ""))
-        return json_reply(page)
+            return json_reply(await self._gateway.store.sessions(limit, after, request.query.get("containing", "")))
 
     async def get_messages(self, request: ApiRequest, _: Principal) -> ApiReply:
         key = await self._require_session(request)
@@ -84,11 +81,10 @@ class SessionsApi:
         return ApiReply(body=content, content_type="application/x-ndjson")
 
     async def post_import(self, request: ApiRequest, _: Principal) -> ApiReply:
-        content = request.body
         with _refused_as(400, "bad_request"):
             async with self._whole:
-                messages = (await asyncio.to_thread(read_conversation, content))[1]
-                facts = read_earlier_facts(content)
+                messages = (await asyncio.to_thread(read_conversation, request.body))[1]
+                facts = read_earlier_facts(request.body)
         return await self._restore(_new_key(request.path_values["key"]), messages, facts)
 
     async def post_fork(self, request: ApiRequest, _: Principal) -> ApiReply:
@@ -104,9 +100,8 @@ class SessionsApi:
 
     async def post_reset(self, request: ApiRequest, _: Principal) -> ApiReply:
         key = await self._require_session(request)
-        await self._gateway.stop_session(
-            StopRequest(session=key, reason="the conversation was reset by whoever runs the gateway", told=False)
-        )
+        reason = "the conversation was reset by whoever runs the gateway"
+        await self._gateway.stop_session(StopRequest(session=key, reason=reason, told=False))
         await self._gateway.reset(key)
         return json_reply(SessionView(key, 0))
 
@@ -117,14 +112,13 @@ class SessionsApi:
         return json_reply(await self._gateway.stop_session(stop))
 
     async def delete_session(self, request: ApiRequest, _: Principal) -> ApiReply:
-        dry_run = request.query.get("dry_run", "false")
-        if dry_run not in ("true", "false"):
+        dry_run = {"true": True, "false": False}.get(request.query.get("dry_run", "false"))
+        if dry_run is None:
             raise ApiError(400, "bad_request", "dry_run is true or false")
-        key = request.path_values["key"]
-        if dry_run == "true":
+        if dry_run:
             await self._require_session(request)
         with _refused_as(409, "refused"):
-            return json_reply(await self._gateway.upkeep.erase_session(key, dry_run=dry_run == "true"))
+            return json_reply(await self._gateway.upkeep.erase_session(request.path_values["key"], dry_run=dry_run))
 
     async def post_forget(self, request: ApiRequest, _: Principal) -> ApiReply:
         body = read_json(request, ForgetBody)
@@ -235,8 +229,6 @@ def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
 
 
 class PeopleApi:
-    """The handlers for persons. Roles come from the settings alone."""
-
     def __init__(self, gateway: StoredGateway) -> None:
         self._gateway = gateway
 

@@ -44,8 +44,6 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True
 
 
 class SocketMessage(msgspec.Struct, frozen=True, tag="message", forbid_unknown_fields=True):
-    """A message that a client sends."""
-
     message: MessageBody
 
 
@@ -54,8 +52,6 @@ _say = msgspec.json.Decoder(SocketMessage).decode
 
 
 class LiveRoutes:
-    """The handlers of both transports."""
-
     def __init__(
         self, gateway: Gateway, live: LiveStream, admission: Admission, stopping: asyncio.Event, max_frame: int
     ) -> None:

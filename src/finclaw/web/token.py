@@ -1,6 +1,5 @@
 """The bearer token, kept in the state directory where only its owner can read it."""
 
-import contextlib
 import hashlib
 import hmac
 import logging
@@ -8,10 +7,12 @@ import os
 import re
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from finclaw.errors import ConfigError
+from finclaw.private_files import write_private_file
 from finclaw.redaction import Secret
 
 log = logging.getLogger(__name__)
@@ -90,13 +91,9 @@ def prove(token: Secret, challenge: str, port: int) -> str:
 def _make(path: Path) -> None:
     """Written aside and linked into place: the file is never there half, and never replaces another."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with open(opened, "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-            file.flush()
-            os.fsync(opened)
-        with contextlib.suppress(FileExistsError):  # somebody was faster; theirs is as good
+        write_private_file(aside, f"{secrets.token_urlsafe(32)}\n".encode())
+        with suppress(FileExistsError):  # somebody was faster; theirs is as good
             os.link(aside, path)
     finally:
-        os.unlink(aside)
+        aside.unlink(missing_ok=True)

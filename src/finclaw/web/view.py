@@ -45,8 +45,6 @@ class OutcomeView(Struct, frozen=True, kw_only=True):
 
 
 class MessageView(OutcomeView, frozen=True, kw_only=True):
-    """A message and its outcome."""
-
     inbound_id: str
     session: str
     state: InboundState
@@ -61,15 +59,11 @@ class UnsolicitedView(Struct, frozen=True):
 
 
 class AcceptedView(Struct, frozen=True):
-    """The receipt of a message."""
-
     inbound_id: str
     duplicate: bool
 
 
 class TurnsView(Struct, frozen=True):
-    """A list of turns."""
-
     items: Sequence[TurnRecord]
 
 
@@ -106,8 +100,6 @@ def costs_view(days: int, by: CostsBy, items: Sequence[Cost], today: Today | Non
 
 
 class StatusView(Struct, frozen=True, kw_only=True):
-    """The state of the gateway."""
-
     ready: bool
     problem: str = ""
     """Why nothing can be recorded."""
@@ -176,8 +168,6 @@ class MessagesView(Struct, frozen=True):
 
 
 class SessionView(Struct, frozen=True):
-    """A session after it was changed."""
-
     session: str
     messages: int
 
@@ -202,8 +192,6 @@ class PeopleView(Struct, frozen=True):
 
 
 class PersonBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """A change of a person."""
-
     who: Annotated[str, Meta(min_length=1, max_length=1_000)]
     """An identity, an id, or a name that only one person has."""
     fields: dict[str, Annotated[str, Meta(max_length=200)]]
