@@ -36,9 +36,7 @@ _HINT_IN_BYTES: Final = re.compile(_HINT.pattern.encode())
 
 def without_approval_ids(text: str, mark: str = MARK) -> str:
     """The very same text where it holds none."""
-    if not _may_hold_one(text):
-        return text
-    return ID_IN_TEXT.sub(mark, text)
+    return ID_IN_TEXT.sub(mark, text) if _may_hold_one(text) else text
 
 
 def without_ids_in_bytes(text: bytes) -> bytes:
@@ -120,15 +118,11 @@ def _clean_value(value: Any) -> Any:
     if isinstance(value, dict):
         given: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
         clean = {without_approval_ids(key): _clean_value(each) for key, each in given.items()}
-        if all(clean.get(key) is each for key, each in given.items()):
-            return given
-        return clean
+        return given if all(clean.get(key) is each for key, each in given.items()) else clean
     if isinstance(value, list):
         items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
         cleaned = list(map(_clean_value, items))
-        if all(map(operator.is_, cleaned, items)):
-            return items
-        return cleaned
+        return items if all(map(operator.is_, cleaned, items)) else cleaned
     return value
 
 
@@ -170,9 +164,7 @@ def _read_typed(text: str, pattern: re.Pattern[str]) -> str | None:
     if not text.isascii() or text[:3].upper() != "AP-":
         return None
     typed = "AP-" + text[3:].upper().translate(_FOLDED)
-    if pattern.fullmatch(typed) is None:
-        return None
-    return typed.lower()
+    return typed.lower() if pattern.fullmatch(typed) else None
 
 
 def short_id(approval_id: str) -> str:

@@ -86,7 +86,7 @@ class Conversation:
 
     @property
     def length(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return len(self._events)
 
     def events_from(self, place: int) -> tuple[TurnEvent, ...]:
@@ -266,22 +266,19 @@ class RecentConversations:
         return kept.version, kept.messages
 
     def keep(self, session: str, version: int, messages: Messages) -> None:
-        behind = _weight(behind_pages(messages), self._drop(session))
+        behind = _weight(behind_pages(messages), self.forget(session))
         weight = behind + sum(map(weigh_page, pages_of(messages)))
         self._kept[session] = _Kept(version, messages, weight, behind)
         self._size += len(messages)
         self._weight += weight
         while len(self._kept) > 1 and (self._size > self._limit or self._weight > self._heaviest):
-            self._drop(next(iter(self._kept)))
-
-    def forget(self, session: str) -> None:
-        self._drop(session)
+            self.forget(next(iter(self._kept)))
 
     def clear(self) -> None:
         self._kept.clear()
         self._size = self._weight = 0
 
-    def _drop(self, session: str) -> _Kept | None:
+    def forget(self, session: str) -> _Kept | None:
         kept = self._kept.pop(session, None)
         if kept is not None:
             self._size -= len(kept.messages)
@@ -317,9 +314,7 @@ def weigh(message: Message) -> int:
 
 def weigh_page(page: Page) -> int:
     """In bytes: what is written, or about what it became."""
-    if page.is_open:
-        return page.size * OF_JSON
-    return page.size
+    return page.size * OF_JSON if page.is_open else page.size
 
 
 def _of(block: Block) -> int:

@@ -59,9 +59,8 @@ def _header(line: bytes) -> Header:
     try:
         header = _read_header(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise SessionError(
-            "line 1 is no header of a conversation; take a file that `finclaw sessions export` wrote"
-        ) from None
+        message = "line 1 is no header of a conversation; take a file that `finclaw sessions export` wrote"
+        raise SessionError(message) from None
     if header.version != VERSION:
         raise SessionError(f"line 1: version {header.version} is not known here; this FinClaw reads version {VERSION}")
     if any(fact.as_of.tzinfo is None for fact in header.facts):
@@ -91,8 +90,6 @@ def _times(message: Message) -> Iterator[datetime]:
 def _must_be_unique(messages: Sequence[Message]) -> None:
     seen: dict[str, int] = {}
     for number, message in enumerate(messages, start=2):
-        if message.id in seen:
-            raise SessionError(
-                f"line {number}: id {message.id!r} was used in line {seen[message.id]} already; ids are unique"
-            )
-        seen[message.id] = number
+        first = seen.setdefault(message.id, number)
+        if first != number:
+            raise SessionError(f"line {number}: id {message.id!r} was used in line {first} already; ids are unique")

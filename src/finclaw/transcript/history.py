@@ -123,9 +123,7 @@ class Page:
             rest = without_ids_in_bytes(read)
             if rest != read:
                 return Page(self.length, rest, clean)
-        if clean == words:
-            return self
-        return Page(self.length, beside, clean)
+        return self if clean == words else Page(self.length, beside, clean)
 
     def _of_messages(self, messages: tuple[Message, ...]) -> "Page":
         if all(map(operator.is_, messages, self._messages)):
@@ -144,8 +142,8 @@ class Page:
     @property
     def messages(self) -> tuple[Message, ...]:
         if self._written is not None:
-            beside, words = self._written
-            beside = decompress_meta(beside)
+            packed, words = self._written
+            beside = decompress_meta(packed)
             self._messages = _read(beside, words)
             self._written = None
             self.size = len(beside) + len(words)
@@ -157,23 +155,15 @@ class Page:
             return plain_text(self._messages)
         beside, words = self._written
         lines = words.split(b"\n")
-        return PlainText(lines[::2], lines[1::2], _PackedReader(beside, lines))
+        rest: list[bytes] = []
 
+        def whole(place: int) -> Message:
+            if not rest:
+                rest.extend(decompress_meta(beside).split(b"\n"))
+            with _explain_errors():
+                return _message.decode(_whole(rest[place], *lines[2 * place : 2 * place + 2]))
 
-class _PackedReader:
-    """A closed page for one reader, who wants to see some of its messages as they are."""
-
-    __slots__ = ("_beside", "_lines", "_words")
-
-    def __init__(self, beside: bytes, words: Sequence[bytes]) -> None:
-        self._beside = beside
-        self._words = words
-        self._lines: Sequence[bytes] = ()
-
-    def __call__(self, place: int) -> Message:
-        self._lines = self._lines or decompress_meta(self._beside).split(b"\n")
-        with _explain_errors():
-            return _message.decode(_whole(self._lines[place], *self._words[2 * place : 2 * place + 2]))
+        return PlainText(lines[::2], lines[1::2], whole)
 
 
 def _read(beside: bytes, words: bytes) -> tuple[Message, ...]:
@@ -205,10 +195,7 @@ def _no_message(error: Exception) -> SessionError:
 
 
 class PagedHistory(Sequence[Message]):
-    """A sequence of messages: pages first, then messages.
-
-    It equals the tuple of all its messages, and never changes.
-    """
+    """Pages first, then messages. It equals the tuple of all its messages, and never changes."""
 
     __slots__ = ("_paged", "pages", "tail")
 
@@ -219,7 +206,6 @@ class PagedHistory(Sequence[Message]):
 
     @property
     def open_count(self) -> int:
-        """How many of them are objects by now."""
         return len(self.tail) + sum(page.length for page in self.pages if page.is_open)
 
     def __len__(self) -> int:
@@ -292,9 +278,7 @@ def behind_pages(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def with_pages(pages: tuple[Page, ...], tail: tuple[Message, ...]) -> Messages:
-    if not pages:
-        return tail
-    return PagedHistory(pages, tail)
+    return PagedHistory(pages, tail) if pages else tail
 
 
 def with_more(messages: Sequence[Message], more: Sequence[Message]) -> Messages:

@@ -81,10 +81,7 @@ ABORTED: Final = "[Execution aborted]"
 
 
 class Report(Struct, frozen=True):
-    """The result of a repair.
-
-    Not recoverable: there was something, and nothing of it could be read; it is left as it is.
-    """
+    """The result of a repair. Not recoverable: nothing could be read, and what is there is left as it is."""
 
     findings: tuple[IntegrityFinding, ...] = ()
     is_recoverable: bool = True
@@ -100,9 +97,6 @@ def mend(messages: Sequence[Message], *, records_lost: bool = False) -> Mended:
     findings: list[IntegrityFinding] = []
     unique = _unique(messages, findings)
     return Mended(tuple(_Mending(unique, findings, records_lost).conversation()), tuple(findings))
-
-
-# ── duplicates ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _unique(messages: Iterable[Message], findings: list[IntegrityFinding]) -> list[Message]:
@@ -123,9 +117,8 @@ def _without_echoes(messages: Iterable[Message], findings: list[IntegrityFinding
     kept: list[Message] = []
     for message in messages:
         if kept and _is_echo(message, kept[-1]):
-            findings.append(
-                IntegrityFinding("duplicate-entry", message.id, "it repeats the message before it, call ids and all")
-            )
+            text = "it repeats the message before it, call ids and all"
+            findings.append(IntegrityFinding("duplicate-entry", message.id, text))
         else:
             kept.append(message)
     return kept
@@ -148,9 +141,6 @@ def _once_each(message: Message, findings: list[IntegrityFinding]) -> Message:
 def _is_echo(message: Message, before: Message) -> bool:
     """Equal calls of equal ids side by side are one; a person who says yes twice has said it twice."""
     return message.role == "assistant" and bool(message.tool_calls) and replace(message, id=before.id) == before
-
-
-# ── the conversation, put together again ────────────────────────────────────────────────────────────────────
 
 
 class _Mending:
@@ -225,12 +215,14 @@ class _Mending:
         missing = [call.call for call in self._calls.get(place, ()) if call.answer is None]
         if not missing:
             return
-        aborted = end == len(self._messages) and not self._records_lost
         for call in missing:
             self._note_down("missing-tool-result", place, f"call {call.id!r} of {call.name!r} has no result")
-        results = tuple(_aborted_result(call) if aborted else _unavailable(call) for call in missing)
+        if end == len(self._messages) and not self._records_lost:
+            results = [ToolResult(call.id, call.name, ABORTED, status="skipped") for call in missing]
+        else:
+            results = [ToolResult(call.id, call.name, UNAVAILABLE, status="unknown") for call in missing]
         asked = self._messages[place]
-        yield Message(self._new_id(asked.id), "tool", results, Source("system"), asked.created_at)
+        yield Message(self._new_id(asked.id), "tool", tuple(results), Source("system"), asked.created_at)
 
     def _note(self, place: int) -> Generator[Message]:
         """Words that had no other place: quoted results without a call, and text of a tool message."""
@@ -269,14 +261,6 @@ class _Mending:
 def _own_blocks(message: Message) -> tuple[Block, ...]:
     foreign = ToolResult if message.role == "assistant" else ToolCall | ToolResult
     return tuple(block for block in message.blocks if not isinstance(block, foreign))
-
-
-def _aborted_result(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, call.name, ABORTED, status="skipped")
-
-
-def _unavailable(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, call.name, UNAVAILABLE, status="unknown")
 
 
 def _quote_result(result: ToolResult) -> list[Block]:

@@ -1,10 +1,10 @@
 """The request sanitizer: a repaired conversation as every model's API takes it.
 
-History keeps its names and ids; stand-ins live in the request.
-
-Messages that need no change are the same objects, so that whoever keeps their bytes finds them again.
+History keeps its names and ids; stand-ins live in the request. Messages that need no change are the same objects, so
+that whoever keeps their bytes finds them again.
 """
 
+import operator
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +15,6 @@ from finclaw.kernel.message import Block, Image, Message, Source, Text, Thinking
 
 OPENING: Final = "[The conversation begins here]"
 """In the user's name, for APIs that do not let the assistant speak first."""
-
 UNSEEN: Final = "[image left out: this model cannot see images]"
 """In place of an image, for a model that would refuse it."""
 
@@ -114,12 +113,8 @@ def _result(result: ToolResult, id: str) -> ToolResult:
 def _with(message: Message, blocks: list[Block]) -> Message | None:
     if not blocks:
         return None
-    same = len(blocks) == len(message.blocks) and all(map(_is_same, blocks, message.blocks))
+    same = len(blocks) == len(message.blocks) and all(map(operator.is_, blocks, message.blocks))
     return message if same else replace(message, blocks=tuple(blocks))
-
-
-def _is_same(one: Block, other: Block) -> bool:
-    return one is other
 
 
 def _without_trailing_space(message: Message) -> Message:
