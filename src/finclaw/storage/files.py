@@ -17,10 +17,7 @@ class FileChanged(StoreFailed):
 
 
 class Files:
-    """Reads and writes of whole files. Methods raise StoreFailed.
-
-    Each method below the line makes one system call; tests cut the power there.
-    """
+    """Reads and writes of whole files. Methods raise StoreFailed. Tests cut the power in those below the line."""
 
     def read(self, path: Path) -> bytes:
         """Return the content; empty if there is no such file."""
@@ -183,11 +180,10 @@ def _translate_errors(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise _explain_error(path, error) from error
+        raise _explain_error(repr(str(path)), error) from error
 
 
-def _explain_error(path: Path, error: OSError) -> StoreFailed:
-    where = repr(str(path))
+def _explain_error(where: str, error: OSError) -> StoreFailed:
     if error.errno == errno.ENOENT:
         return FileChanged(f"{where} was taken away under us; whoever moves it must stop the gateway")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -40,19 +40,16 @@ class StateLock:
             make_private_directory(state)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise ConfigError(
-                f"cannot use the state directory {str(state)!r}: {error.strerror}; "
-                "make it a writable directory or choose another with --state"
-            ) from error
+            advice = "make it a writable directory or choose another with --state"
+            raise ConfigError(f"cannot use the state directory {str(state)!r}: {error.strerror}; {advice}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._file, 64, 0).decode(errors="replace").strip()
             os.close(self._file)
             who = f" (process {holder})" if holder.isdigit() else ""
-            raise StateBusy(
-                f"another gateway or chat{who} already uses {str(state)!r}; stop it, or use another state directory"
-            ) from None
+            advice = "stop it, or use another state directory"
+            raise StateBusy(f"another gateway or chat{who} already uses {str(state)!r}; {advice}") from None
         try:
             close_to_others(state)
         except ConfigError:
@@ -73,8 +70,6 @@ class StateLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-
-# ── write locks of sessions ─────────────────────────────────────────────────────────────────────────────────
 
 FIRST_PAUSE: Final = 0.02
 LONGEST_PAUSE: Final = 0.1
@@ -205,9 +200,8 @@ class WriteLocks:
         former = _note_in(descriptor)
         now = self._clock.now()
         # Time is the floor of the fence, for a note can be lost or unwritable.
-        self._fence = max(self._fence + 1, int(now.timestamp() * 1_000_000))
-        if former is not None:
-            self._fence = max(self._fence, former.fence + 1)
+        before = 0 if former is None else former.fence
+        self._fence = max(self._fence + 1, int(now.timestamp() * 1_000_000), before + 1)
         note = LockNote(
             owner=self.owner,
             pid=os.getpid(),
@@ -363,10 +357,8 @@ def _try_lock(path: Path) -> int | None:
             os.close(descriptor)
             raise
     except OSError as error:
-        raise StoreFailed(
-            f"cannot use the lock file {str(path)!r}: {error.strerror}; "
-            "it must be an ordinary file of this user's, in a writable directory"
-        ) from error
+        advice = "it must be an ordinary file of this user's, in a writable directory"
+        raise StoreFailed(f"cannot use the lock file {str(path)!r}: {error.strerror}; {advice}") from error
     os.close(descriptor)
     return None
 

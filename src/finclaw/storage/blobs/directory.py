@@ -27,17 +27,18 @@ def describe_blob(data: bytes, media_type: str) -> Blob:
         raise BlobRefused("the file is empty; send it again")
     if len(data) > MOST_BYTES:
         raise BlobRefused(f"the file has {len(data):,} bytes, and at most {MOST_BYTES:,} are kept; send a smaller one")
+    sha256 = hashlib.sha256(data).hexdigest()
     header = read_image_header(data)
     if header is None:
         if media_type in PICTURES:
             raise BlobRefused(f"the file is no {media_type}, or is cut off; send it again")
-        return Blob(hashlib.sha256(data).hexdigest(), len(data), media_type or "application/octet-stream")
+        return Blob(sha256, len(data), media_type or "application/octet-stream")
     if header.width * header.height > MOST_PIXELS:
         raise BlobRefused(
             f"the image has {header.width:,} × {header.height:,} pixels, and at most {MOST_PIXELS:,} are kept; "
             "send a smaller one"
         )
-    return Blob(hashlib.sha256(data).hexdigest(), len(data), header.media_type, header.width, header.height)
+    return Blob(sha256, len(data), header.media_type, header.width, header.height)
 
 
 class BlobDirectory:
@@ -52,7 +53,7 @@ class BlobDirectory:
         return self._place.is_dir()
 
     def write(self, sha256: str, data: bytes) -> None:
-        """On disk for good when it returns: the content first, then the name."""
+        """Write the file: on disk for good when it returns, the content first, then the name."""
         path = self._path(sha256)
         self._files.make(self._place)
         if path.is_file():  # its content is whole, but a process that died may not have made the name last
@@ -65,10 +66,8 @@ class BlobDirectory:
         return self._files.read(self._path(sha256)) or None  # none is empty
 
     def names(self) -> set[str]:
-        """All that is in the directory, also what no blob is called."""
-        if not self.is_there:
-            return set()
-        return {path.name for path in self._place.iterdir()}
+        """Return all names in the directory, also those that no blob has."""
+        return {path.name for path in self._place.iterdir()} if self.is_there else set()
 
     def erase(self, name: str) -> None:
         self._files.erase(self._place / name)
@@ -79,9 +78,8 @@ class BlobDirectory:
                 target.mkdir(mode=0o700, exist_ok=True)
                 shutil.copyfile(self._path(name), target / name)
             except OSError as error:
-                raise StoreFailed(
-                    f"the kept file {BLOBS}/{name} cannot be copied ({error.strerror}); put it back"
-                ) from error
+                message = f"the kept file {BLOBS}/{name} cannot be copied ({error.strerror}); put it back"
+                raise StoreFailed(message) from error
 
     def _path(self, sha256: str) -> Path:
         if not NAME.fullmatch(sha256):
@@ -91,7 +89,6 @@ class BlobDirectory:
 
 PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 """Types whose header is read here."""
-
 _MOST_SEGMENTS: Final = 1_000
 """Of a JPEG before its size is told."""
 _MOST_FILLING: Final = 65_536

@@ -38,9 +38,8 @@ def use_attachments(db: apsw.Connection, message: int, attachments: Sequence[Att
     """Raises SessionError for one whose content is not kept: who refers to it must put it first."""
     for attachment in attachments:
         if attachment.blob is not None and not use(db, "message", message, (attachment.blob,)):
-            raise SessionError(
-                f"the content of attachment {attachment.id!r} is not kept; put it first, then refer to it"
-            )
+            name = attachment.id
+            raise SessionError(f"the content of attachment {name!r} is not kept; put it first, then refer to it")
 
 
 def use(db: apsw.Connection, user: BlobUser, row: int, blobs: Iterable[str]) -> int:

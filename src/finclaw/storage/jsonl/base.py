@@ -122,14 +122,12 @@ def write_base_line(line: BaseLine) -> bytes:
 
 def fold_lines(lines: Sequence[MessageLine], turn: str, events: Iterable[TurnEvent]) -> list[MessageLine]:
     """Return the lines after the turn. A changed message stays a line of the turn that added it."""
-
-    def line_with(message: Message, former: MessageLine | None) -> MessageLine:
-        return MessageLine(turn if former is None else former.turn, message)
-
-    return fold_items(lines, events, lambda line: line.message, line_with)
-
-
-# ── repair ──────────────────────────────────────────────────────────────────────────────────────────────────
+    return fold_items(
+        lines,
+        events,
+        lambda line: line.message,
+        lambda message, former: MessageLine(turn if former is None else former.turn, message),
+    )
 
 
 class Repaired(Struct, frozen=True):
@@ -184,9 +182,6 @@ def _with_turns(messages: Iterable[Message], old: Iterable[MessageLine]) -> Iter
     for message in messages:
         turn = turns.get(message.id, turn)  # a stand-in belongs to the turn of the call before it
         yield MessageLine(turn, message)
-
-
-# ── lines with checksums ────────────────────────────────────────────────────────────────────────────────────
 
 
 def write_line(json: bytes) -> bytes:
@@ -246,15 +241,12 @@ def _decode_json(json: bytes, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(json)
     except (MsgspecError, ValueError, RecursionError) as error:
-        raise _Damaged(_why(json, error)) from error
-
-
-def _why(json: bytes, error: Exception) -> str:
-    if b"\0" in json:
-        return "it has NUL bytes: it was never written to the end"
-    if not json.endswith(b"}"):
-        return "it was cut off"
-    return f"it cannot be read: {error}"
+        why = f"it cannot be read: {error}"
+        if b"\0" in json:
+            why = "it has NUL bytes: it was never written to the end"
+        elif not json.endswith(b"}"):
+            why = "it was cut off"
+        raise _Damaged(why) from error
 
 
 def _rescue(line: bytes, decode: Callable[[bytes], T]) -> Generator[T]:

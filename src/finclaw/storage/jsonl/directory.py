@@ -31,9 +31,7 @@ def session_directory(sessions: Path, session: str) -> Path:
 
 
 def list_directories(sessions: Path) -> list[Path]:
-    if not sessions.is_dir():
-        return []
-    return sorted(path for path in sessions.iterdir() if path.is_dir())
+    return sorted(path for path in sessions.iterdir() if path.is_dir()) if sessions.is_dir() else []
 
 
 def copy_sessions(sessions: Path, target: Path) -> None:
@@ -75,18 +73,14 @@ def prepare_directory(files: Files, directory: Path, identity: Identity) -> bool
     return not is_namesake
 
 
-def remove_directory(files: Files, directory: Path) -> None:
-    _remove_tree(directory, files.remove)
-
-
 def erase_directory(files: Files, directory: Path) -> None:
     """Overwrite and remove the directory, with backups of repairs and directories of earlier sessions of this key."""
     for path in (*directory.parent.glob(f"{directory.name}.old-*"), directory):
-        _remove_tree(path, files.erase)
+        remove_tree(path, files.erase)
 
 
-def _remove_tree(directory: Path, remove: Callable[[Path], None]) -> None:
-    """The identity goes last, so that an interrupted removal can be recognised and finished."""
+def remove_tree(directory: Path, remove: Callable[[Path], None]) -> None:
+    """Remove a directory. The identity goes last, so that an interrupted removal can be recognised and finished."""
     inside = sorted(directory.rglob("*"), key=lambda path: (-len(path.parts), path.name == IDENTITY))
     for path in (*inside, directory):
         remove(path)

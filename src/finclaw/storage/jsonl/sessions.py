@@ -23,7 +23,7 @@ from finclaw.storage.jsonl.directory import (
     erase_directory,
     list_directories,
     read_identity,
-    remove_directory,
+    remove_tree,
     session_directory,
 )
 from finclaw.storage.jsonl.transcript import ConversationState, SessionFiles
@@ -144,9 +144,8 @@ class OpenSessions:
         """Return a session's lines and a turn's log without lock or repair, from a disk that takes no writes."""
         files = SessionFiles(self._files, self.directory(session))
         state = await self._load(session, files)
-        if state is None:
-            return (), files.logs.events(turn)
-        return await self.run(lambda: files.lines_as_of(state)), files.logs.events(turn)
+        lines = () if state is None else await self.run(lambda: files.lines_as_of(state))
+        return lines, files.logs.events(turn)
 
     async def run(self, work: Callable[[], T]) -> T:
         if self._pool is None:
@@ -157,8 +156,6 @@ class OpenSessions:
         await self._locks.close()
         if self._pool is not None:
             self._pool.shutdown()
-
-    # ── removal ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def present(self) -> Collection[Path]:
         """Return the directories whose sessions exist."""
@@ -182,7 +179,7 @@ class OpenSessions:
             existing = await self._store.read(lambda db: start_times(db, [identity.key]))
             if existing.get(identity.key) == identity.began:
                 return
-            await self.run(lambda: remove_directory(self._files, path))
+            await self.run(lambda: remove_tree(path, self._files.remove))
             if not existing:
                 self._forget(identity.key)
 
@@ -228,9 +225,6 @@ def _last_written(path: Path) -> float:
     return max((file.stat().st_mtime for file in path.rglob("*") if file.is_file()), default=0.0)
 
 
-# ── the database's side ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def read_state(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[str]) -> ConversationState | None:
     """Return how far a session has come, and which of these turns it has; None if there is no such session."""
     found = db.execute("SELECT id, version, cleared, created_at FROM session WHERE key = ?", (key,)).fetchone()
@@ -250,9 +244,8 @@ def read_state(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[st
 
 def start_times(db: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
     """Return when each of these sessions began, as far as they exist."""
-    rows = db.execute(
-        "SELECT key, created_at FROM session WHERE key IN (SELECT value FROM json_each(?))", (write(keys),)
-    )
+    sql = "SELECT key, created_at FROM session WHERE key IN (SELECT value FROM json_each(?))"
+    rows = db.execute(sql, (write(keys),))
     return {str(key): int(at) for key, at in rows}
 
 

@@ -44,7 +44,7 @@ from finclaw.storage.jsonl.base import MessageLine
 from finclaw.storage.jsonl.directory import SESSIONS, copy_sessions
 from finclaw.storage.jsonl.sessions import UNCOUNTED, OpenSessions, set_count
 from finclaw.storage.jsonl.transcript import copy_name
-from finclaw.storage.sqlite import conversation, inbox, joining
+from finclaw.storage.sqlite import conversation, joining
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.sessions import fill
@@ -91,7 +91,7 @@ def _to_the_end(
 
 
 class JsonlStore(SqliteStore):
-    """The store. Its methods do the part of the files around those of the SQLite store."""
+    """Does the part of the files around the methods of the SQLite store."""
 
     writes_files = True
 
@@ -103,7 +103,6 @@ class JsonlStore(SqliteStore):
         self._sessions = OpenSessions(place, self, clock, emit, files=files, threaded=threaded)
         self._place = place
         self._tasks: set[asyncio.Task[Any]] = set()
-        """Tasks on files."""
         self._resumed = asyncio.Event()
         """Cleared while a copy of the store holds back tasks."""
         self._resumed.set()
@@ -120,7 +119,7 @@ class JsonlStore(SqliteStore):
         then: Callable[[Claim], None] | None = None,
         reserve: Reserve | None = None,
     ) -> Claim:
-        row = inbox.must_row(self.ids, accepted.id)
+        row = self.ids.must_row(accepted.id)
         turn = self.ids.turn(row)
         async with self._sessions.hold(accepted.session) as locked:
             base = None
@@ -201,7 +200,7 @@ class JsonlStore(SqliteStore):
     async def _add_messages(self, trace: TurnTrace) -> TurnTrace:
         """The turn's messages are those whose lines name it; it began with those of earlier turns."""
         turn = trace.record.turn_id
-        row = inbox.must_row(self.ids, turn)
+        row = self.ids.must_row(turn)
         lines, logged = await self._lines(trace.record.session, turn)
         if trace.record.ended_at is None:
             own = tuple(fold((), logged))

@@ -65,8 +65,6 @@ class SessionFiles:
         self.findings: list[IntegrityFinding] = []
         """Repairs that were not reported yet."""
 
-    # ── the base ────────────────────────────────────────────────────────────────────────────────────────────
-
     def lines(self) -> tuple[MessageLine, ...]:
         """Return every message that can be read; a damaged file is repaired first."""
         base = self._read()
@@ -99,9 +97,7 @@ class SessionFiles:
         events = self.logs.events(turn)
         crash_point("fold:before_append")
         mark = FoldedLine(turn, len(events), version)
-        old: tuple[MessageLine, ...] = ()
-        if not touches_only_own(events):
-            old = self.lines()
+        old = () if touches_only_own(events) else self.lines()
         new = fold_lines(old, turn, events)
         if len(new) >= len(old) and all(map(is_, new, old)):  # the earlier lines are unchanged
             self._files.append(self._base, self._files.size(self._base), write_base(new[len(old) :], mark))
@@ -135,8 +131,6 @@ class SessionFiles:
         if not report.is_recoverable:
             self._files.put_away(self._base, "unreadable")
             self.rewrite((), self.version)
-
-    # ── recovery ────────────────────────────────────────────────────────────────────────────────────────────
 
     def load(self) -> tuple[str, ...]:
         """Read the logs, and return the turns in them, whose state the database knows."""
@@ -188,9 +182,8 @@ class SessionFiles:
     def _adopt(self, base: Base | None, version: int) -> None:
         """Take a base of another version than the database knows: a copy was put back, or a last mark was lost."""
         lines = self.lines() if base is None else base.lines
-        self._find(
-            f"it is of version {self.version} and the database of {version}; its {len(lines)} messages are taken"
-        )
+        versions = f"it is of version {self.version} and the database of {version}"
+        self._find(f"{versions}; its {len(lines)} messages are taken")
         self.rewrite(lines, version)
 
     def _find(self, text: str) -> None:
@@ -244,8 +237,7 @@ def read_log(raw: bytes) -> LogScan:
     turns: dict[str, list[EventLine]] = {}
     for line in whole:
         turns.setdefault(line.turn, []).append(line)
-    mixed = bool(bad) or lines.unended
-    return LogScan({turn: tuple(own) for turn, own in turns.items()}, end, bad, mixed)
+    return LogScan({turn: tuple(own) for turn, own in turns.items()}, end, bad, mixed=bool(bad) or lines.unended)
 
 
 def group(turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> tuple[EventLine, ...]:

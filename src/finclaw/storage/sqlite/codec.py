@@ -1,7 +1,4 @@
-"""A codec between rows and the kernel's types.
-
-Ids carry the database's name, so that those of two databases never meet.
-"""
+"""A codec between rows and the kernel's types. Ids carry the database's name, so those of two databases never meet."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -10,6 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from finclaw.errors import SessionError
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import ChatType, Inbound, Outbound, OutboundKind, Sender
 from finclaw.kernel.message import TurnEvent
@@ -40,7 +38,6 @@ class OutboxItemBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 read_unit: Final = msgspec.json.Decoder(OutboxItemBody).decode
-
 
 # Nouns as rows hold them: an empty field is not written, which is half of a message and of an outcome. A default that
 # says something is, because another release may have another one: here such a field has none.
@@ -111,10 +108,8 @@ def _fix_all_surrogates(value: Any) -> Any:
         case str():
             return fix_surrogates(value)
         case dict():
-            return {
-                _fix_all_surrogates(key): _fix_all_surrogates(each)
-                for key, each in cast("dict[Any, Any]", value).items()
-            }
+            items = cast("dict[Any, Any]", value).items()
+            return {_fix_all_surrogates(key): _fix_all_surrogates(each) for key, each in items}
         case list() | tuple():
             return [_fix_all_surrogates(each) for each in cast("list[Any]", value)]
         case _:
@@ -215,6 +210,12 @@ class PublicIds:
 
     def unit(self, row: int, seq: int) -> str:
         return f"u-{self.database}-{row}-{seq}"
+
+    def must_row(self, public: str) -> int:
+        row = self.row(public)
+        if row is None:
+            raise SessionError(f"{public!r} is not an id of this database")
+        return row
 
     def _read_row(self, public: str) -> int | None:
         """The row behind a message's, turn's or unit's id; None when it is not one of this database."""

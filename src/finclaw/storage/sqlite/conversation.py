@@ -41,9 +41,8 @@ def accept(
     accepted = inbox.accept(db, ids, inbound, session, now)
     if accepted.duplicate or inbox.is_behind_another(db, ids, accepted):
         return accepted
-    claim = _claim(
-        db, ids, transcript, accepted, claim_on_accept.known_version, now, claim_on_accept.reserve, SettledCalls()
-    )
+    version = claim_on_accept.known_version
+    claim = _claim(db, ids, transcript, accepted, version, now, claim_on_accept.reserve, SettledCalls())
     return replace(accepted, claim=claim)
 
 
@@ -58,21 +57,17 @@ def claim(
     reserve: Reserve | None = None,
 ) -> Claim:
     """Begin the turn, or take up the one that a crash left: then the log so far comes back with the claim."""
-    events = transcript.begin(db, inbox.must_row(ids, accepted.id), first)
+    row = ids.must_row(accepted.id)
+    events = transcript.begin(db, row, first)
     calls_next = len(events) <= len(first[:1])  # a turn with more in its log may have tools to run before
-    left = costs.interrupt(db, inbox.must_row(ids, accepted.id))
+    left = costs.interrupt(db, row)
     claim = _claim(db, ids, transcript, accepted, known_version, now, reserve if calls_next else None, left)
-    claim = replace(claim, events=events, items=outbox.items_of(db, ids, inbox.must_row(ids, accepted.id)))
-    if claim.resumed or len(events) > 1:
-        return _resume_joined(db, ids, transcript, claim)
-    return claim
-
-
-def _resume_joined(db: apsw.Connection, ids: PublicIds, transcript: Transcript, claim: Claim) -> Claim:
-    row = inbox.must_row(ids, claim.turn_id)
-    found = joining.resume(db, ids, row, claim.events)
-    transcript.append(db, row, len(claim.events), found.removed)
-    return replace(claim, events=(*claim.events, *found.removed), joined=found.joined)
+    claim = replace(claim, events=events, items=outbox.items_of(db, ids, row))
+    if not claim.resumed and len(events) <= 1:
+        return claim
+    found = joining.resume(db, ids, row, events)
+    transcript.append(db, row, len(events), found.removed)
+    return replace(claim, events=(*events, *found.removed), joined=found.joined)
 
 
 def _claim(
@@ -85,12 +80,15 @@ def _claim(
     reserve: Reserve | None,
     left: SettledCalls,
 ) -> Claim:
-    row = inbox.must_row(ids, accepted.id)
-    attempt, owner = db.execute(
+    row = ids.must_row(accepted.id)
+    begun = db.execute(
         "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND kind IS NULL "
         "RETURNING attempts, session",
         (row,),
-    ).fetchone() or _already_ended(accepted.id)
+    ).fetchone()
+    if begun is None:
+        raise Superseded(f"message {accepted.id} has already ended; its turn cannot begin again")
+    attempt, owner = begun
     persons.admit(db, accepted.inbound, now)
     epoch, version, began, tokens = db.execute(
         "SELECT epoch, version, created_at, tokens FROM session WHERE id = ?", (owner,)
@@ -119,10 +117,6 @@ def _claim(
     )
 
 
-def _already_ended(inbound_id: str) -> tuple[int, int]:
-    raise Superseded(f"message {inbound_id} has already ended; its turn cannot begin again")
-
-
 def record(
     db: apsw.Connection,
     ids: PublicIds,
@@ -132,7 +126,7 @@ def record(
     events: Sequence[TurnEvent],
     calls: TurnCalls | None,
 ) -> None:
-    row = inbox.must_row(ids, claim.turn_id)
+    row = ids.must_row(claim.turn_id)
     _must_own(db, row, claim.epoch, running=True)
     transcript.append(db, row, seq, events)
     if files := blobs.files_in_events(events):
@@ -151,12 +145,12 @@ def join(
     events: Sequence[TurnEvent],
 ) -> bool:
     """Write the message into the turn's log, and that the turn answers it. False, and nothing, where it may not be."""
-    row = inbox.must_row(ids, claim.turn_id)
+    row = ids.must_row(claim.turn_id)
     session = _must_own(db, row, claim.epoch, running=True)
-    last = next(reversed(events), None)
+    last = events[-1] if events else None
     if not isinstance(last, Append):
         raise SessionError("a message joins a turn by its words; let the last event append them")
-    if not joining.begin(db, session, row, inbox.must_row(ids, accepted.id), last.message.id):
+    if not joining.begin(db, session, row, ids.must_row(accepted.id), last.message.id):
         return False
     transcript.append(db, row, seq, events)
     crash_point("join:before_commit")
@@ -166,7 +160,7 @@ def join(
 def append_items(
     db: apsw.Connection, ids: PublicIds, claim: Claim, items: Sequence[OutboxItem]
 ) -> tuple[OutboxItem, ...]:
-    row = inbox.must_row(ids, claim.turn_id)
+    row = ids.must_row(claim.turn_id)
     _must_own(db, row, claim.epoch, running=True)
     written = outbox.append(db, row, items)
     crash_point("items:before_commit")
@@ -174,7 +168,7 @@ def append_items(
 
 
 def mark_attempt(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
-    row = inbox.must_row(ids, inbound_id)
+    row = ids.must_row(inbound_id)
     db.execute(
         "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'", (row,)
     )
@@ -183,7 +177,7 @@ def mark_attempt(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
 
 
 def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCalls | None) -> None:
-    row = inbox.must_row(ids, inbound_id)
+    row = ids.must_row(inbound_id)
     db.execute(
         "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'", (row,)
     )
@@ -195,7 +189,7 @@ def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCal
 
 def take_back(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
     """The turn of a message that ended before it came to it."""
-    db.execute("DELETE FROM turn WHERE id = ? AND ended_at IS NULL", (inbox.must_row(ids, inbound_id),))
+    db.execute("DELETE FROM turn WHERE id = ? AND ended_at IS NULL", (ids.must_row(inbound_id),))
 
 
 def _must_own(db: apsw.Connection, turn: int, epoch: int, *, running: bool = False) -> int:
@@ -223,7 +217,7 @@ def end(
     """End a message without a fold. A turn that it had begun ends with it, and what that logged is of no more use."""
     if not inbox.end(db, ids, inbound_id, outcome, units, now):
         return False
-    row = inbox.must_row(ids, inbound_id)
+    row = ids.must_row(inbound_id)
     transcript.drop(db, row)
     costs.enter(db, spend)
     db.execute(
@@ -235,7 +229,7 @@ def end(
 
 def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: Finish, now: datetime) -> bool:
     """Outcome, fold, units and spend in one piece. False, and nothing, if the message had already ended."""
-    row = inbox.must_row(ids, finish.turn_id)
+    row = ids.must_row(finish.turn_id)
     session = _must_own(db, row, finish.epoch)
     if finish.status == "aborted":
         outbox.withdraw(db, row)
@@ -251,9 +245,11 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     if finish.asks:
         carried_over.add(db, row, None)
     if finish.told:
-        carried_over.remove(db, [inbox.must_row(ids, each) for each in finish.told])
-    if finish.undoes:
-        _mark_undone(db, inbox.must_row(ids, finish.undoes))
+        carried_over.remove(db, [ids.must_row(each) for each in finish.told])
+    if finish.undoes:  # what was sent of it stays sent; what it has cost, and its facts, stay too
+        undone = ids.must_row(finish.undoes)
+        db.execute("UPDATE turn SET status = 'undone' WHERE id = ?", (undone,))
+        outbox.withdraw_replies(db, undone)
     result = finish.outcome
     db.execute(
         "UPDATE turn SET status = ?, ended_at = ?, reserved = ?, steps = ?, usage = ?, cost = ?, "
@@ -273,12 +269,6 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     )
     crash_point("finish:before_commit")
     return True
-
-
-def _mark_undone(db: apsw.Connection, turn: int) -> None:
-    """What was sent of it stays sent; what it has cost, and its facts, stay too."""
-    db.execute("UPDATE turn SET status = 'undone' WHERE id = ?", (turn,))
-    outbox.withdraw_replies(db, turn)
 
 
 def session_row(db: apsw.Connection, key: str) -> int | None:
@@ -313,7 +303,7 @@ def touch(db: apsw.Connection, key: str) -> None:
 
 def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, str] | None:
     """Return the turn that a message began, with its session."""
-    row = inbox.must_row(ids, inbound_id)
+    row = ids.must_row(inbound_id)
     found = db.execute(
         "SELECT key FROM turn JOIN session ON session.id = turn.session WHERE turn.id = ?", (row,)
     ).fetchone()
@@ -322,5 +312,4 @@ def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, 
 
 def count_added(db: apsw.Connection, turn: int) -> int:
     """How many messages a turn added when it was folded."""
-    found = db.execute("SELECT last_message - first_message + 1 FROM turn WHERE id = ?", (turn,)).get
-    return int(found or 0)
+    return int(db.execute("SELECT last_message - first_message + 1 FROM turn WHERE id = ?", (turn,)).get or 0)

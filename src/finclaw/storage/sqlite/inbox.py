@@ -8,7 +8,7 @@ import apsw
 from msgspec.structs import replace
 
 from finclaw.diagnostics.crash_points import crash_point
-from finclaw.errors import InboundConflict, SessionError
+from finclaw.errors import InboundConflict
 from finclaw.kernel.envelope import Attachment, Inbound
 from finclaw.kernel.record import Accepted, Counts, InboundRecord, OutboxItem, StopMark, Unsolicited
 from finclaw.kernel.scope import Outcome
@@ -64,7 +64,11 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
     if key is not None and (said := db.execute("SELECT inbound FROM said_key WHERE name = ?", (key,)).get) is not None:
         return repeated(int(said))
     at = to_micros(now)
-    owner, ticket = _ticket(db, session, at)
+    owner, ticket = db.execute(
+        "INSERT INTO session (key, tickets, created_at, updated_at) VALUES (?1, 1, ?2, ?2) "
+        "ON CONFLICT (key) DO UPDATE SET tickets = tickets + 1, updated_at = excluded.updated_at RETURNING id, tickets",
+        (session, at),
+    ).fetchall()[0]
     db.execute(
         "INSERT INTO inbound (name, digest, session, ticket, body, accepted_at) VALUES (?, ?, ?, ?, ?, ?)",
         (name, digest, owner, ticket, write_inbound(inbound), at),
@@ -77,17 +81,17 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
     if inbound.saying is not None:  # its files are counted again as the answer's, once that is planned
         blobs.use(db, "message", row, [file.blob for file in inbound.saying.attachments])
     crash_point("accept:before_commit")
-    return Accepted(id=ids.inbound(row), session=session, ticket=ticket, inbound=inbound, accepted_at=now)
+    return Accepted(id=ids.inbound(row), session=session, ticket=int(ticket), inbound=inbound, accepted_at=now)
 
 
 def keep_attachments(db: apsw.Connection, ids: PublicIds, inbound_id: str, kept: Sequence[Attachment]) -> None:
     """Write what became of a message's files. Its digest stays: the platform knows nothing of our blobs."""
-    row = must_row(ids, inbound_id)
-    by_id = {each.id: each for each in kept}
+    row = ids.must_row(inbound_id)
     found = db.execute("SELECT body FROM inbound WHERE id = ? AND kind IS NULL", (row,)).fetchone()
     if found is None:  # it has ended
         return
     inbound = read_inbound(str(found[0]))
+    by_id = {each.id: each for each in kept}
     attachments = tuple(by_id.get(each.id, each) for each in inbound.attachments)
     body = write_inbound(replace(inbound, attachments=attachments))
     db.execute("UPDATE inbound SET body = ? WHERE id = ?", (body, row))
@@ -107,7 +111,7 @@ def _look_up(db: apsw.Connection, inbound: Inbound, digest: bytes) -> tuple[byte
 
 def accept_again(db: apsw.Connection, ids: PublicIds, inbound_id: str, now: datetime) -> Accepted | None:
     """Accept a question a second time, linked to the first; never a third time."""
-    row = must_row(ids, inbound_id)
+    row = ids.must_row(inbound_id)
     if db.execute("SELECT 1 FROM inbound WHERE id = ? AND kind = ?", (row, ERASED)).fetchone():
         return None
     first = find_accepted(db, ids, row)
@@ -123,18 +127,9 @@ def is_behind_another(db: apsw.Connection, ids: PublicIds, accepted: Accepted) -
     earlier = db.execute(
         "SELECT 1 FROM inbound AS this JOIN inbound AS other ON other.session = this.session "
         "AND other.ticket < this.ticket AND other.kind IS NULL WHERE this.id = ? LIMIT 1",
-        (must_row(ids, accepted.id),),
+        (ids.must_row(accepted.id),),
     )
     return earlier.fetchone() is not None
-
-
-def _ticket(db: apsw.Connection, session: str, at: int) -> tuple[int, int]:
-    owner, ticket = db.execute(
-        "INSERT INTO session (key, tickets, created_at, updated_at) VALUES (?1, 1, ?2, ?2) "
-        "ON CONFLICT (key) DO UPDATE SET tickets = tickets + 1, updated_at = excluded.updated_at RETURNING id, tickets",
-        (session, at),
-    ).fetchall()[0]
-    return int(owner), int(ticket)
 
 
 _ACCEPTED = (
@@ -182,7 +177,7 @@ def unfinished(db: apsw.Connection, ids: PublicIds) -> list[Accepted]:
 
 def mark_stopped(db: apsw.Connection, ids: PublicIds, inbound_ids: Sequence[str], mark: StopMark) -> None:
     """Keep that these are stopped, and withdraw what of their answers nobody has begun to send. The outcome says so."""
-    for row in (must_row(ids, each) for each in inbound_ids):
+    for row in (ids.must_row(each) for each in inbound_ids):
         db.execute("UPDATE inbound SET stop = ? WHERE id = ? AND kind IS NULL", (write(mark), row))
         if outbox.withdraw_replies(db, row):
             _add_reason(db, row, f"its answer was withdrawn: {mark.reason}")
@@ -209,7 +204,7 @@ def find_target(db: apsw.Connection, ids: PublicIds, inbound: Inbound) -> Accept
 
 def amend(db: apsw.Connection, ids: PublicIds, inbound_id: str, inbound: Inbound) -> Accepted | None:
     """Write the new words. The digest stays that of the first ones, by which the platform may deliver it again."""
-    row = must_row(ids, inbound_id)
+    row = ids.must_row(inbound_id)
     db.execute(
         "UPDATE inbound SET body = ? WHERE id = ? AND kind IS NULL AND state = 'received' AND attempts = 0 "
         "AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.id = inbound.id)",
@@ -228,24 +223,18 @@ def end(
     db: apsw.Connection, ids: PublicIds, inbound_id: str, outcome: Outcome, units: tuple[OutboxItem, ...], now: datetime
 ) -> bool:
     """Write the one outcome, and what the sender is told with it. False, and nothing, if there was one."""
-    row = must_row(ids, inbound_id)
+    row = ids.must_row(inbound_id)
     db.execute(
         "UPDATE inbound SET kind = ?, state = 'ended', ended_at = ? WHERE id = ? AND kind IS NULL",
         (outcome.kind, to_micros(now), row),
     )
     if not db.changes():
         return False
-    body = write_outcome(_without_doubled_reply(outcome, units))
-    db.execute("INSERT INTO outcome (id, body) VALUES (?, ?)", (row, body))
+    if len(units) == 1 and units[0].seq == 0 and units[0].outbound.text == outcome.reply:
+        outcome = replace(outcome, reply=None)  # it is on disk as that part; a long text need not be written twice
+    db.execute("INSERT INTO outcome (id, body) VALUES (?, ?)", (row, write_outcome(outcome)))
     outbox.plan(db, row, units)
     return True
-
-
-def _without_doubled_reply(outcome: Outcome, units: tuple[OutboxItem, ...]) -> Outcome:
-    """A reply in one part is on disk as that part; a long text need not be written twice."""
-    if len(units) == 1 and units[0].seq == 0 and units[0].outbound.text == outcome.reply:
-        return replace(outcome, reply=None)
-    return outcome
 
 
 def _outcome(db: apsw.Connection, row: int, body: str) -> Outcome:
@@ -297,25 +286,17 @@ def find_unsolicited(db: apsw.Connection, ids: PublicIds, session: str, after: s
 
 
 def counts(db: apsw.Connection) -> Counts:
-    waiting, running = db.execute(
-        "SELECT count(*) FILTER (WHERE state = 'received'), count(*) FILTER (WHERE state != 'received') "
-        "FROM inbound WHERE kind IS NULL"
-    ).fetchall()[0]
-    dead = db.execute("SELECT count(*) FROM inbound WHERE kind IN ('failed', 'expired', 'dropped')").get
-    messages = int(db.execute("SELECT count(*) FROM inbound").get)
+    def count(rows: str) -> int:
+        return int(db.execute(f"SELECT count(*) FROM {rows}").get)
+
+    waiting = count("inbound WHERE kind IS NULL AND state = 'received'")
+    running = count("inbound WHERE kind IS NULL AND state != 'received'")
     return Counts(
-        sessions=int(db.execute("SELECT count(*) FROM session").get),
-        waiting=int(waiting),
-        running=int(running),
-        ended=messages - int(waiting) - int(running),
-        units_pending=int(db.execute("SELECT count(*) FROM unit WHERE state IN ('planned', 'sending', 'unknown')").get),
-        dead_letters=int(dead),
-        units_dead=int(db.execute("SELECT count(*) FROM unit WHERE state = 'dead'").get),
+        sessions=count("session"),
+        waiting=waiting,
+        running=running,
+        ended=count("inbound") - waiting - running,
+        units_pending=count("unit WHERE state IN ('planned', 'sending', 'unknown')"),
+        dead_letters=count("inbound WHERE kind IN ('failed', 'expired', 'dropped')"),
+        units_dead=count("unit WHERE state = 'dead'"),
     )
-
-
-def must_row(ids: PublicIds, public: str) -> int:
-    row = ids.row(public)
-    if row is None:
-        raise SessionError(f"{public!r} is not an id of this database")
-    return row

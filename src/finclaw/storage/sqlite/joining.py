@@ -151,15 +151,8 @@ def forget(db: apsw.Connection, row: int) -> None:
 def find(db: apsw.Connection, ids: PublicIds, turn: int) -> tuple[JoinedMessage, ...]:
     """All that joined a turn, also after their end."""
     rows = db.execute("SELECT id, name FROM joined WHERE turn = ? ORDER BY id", (turn,)).fetchall()
-    found: list[JoinedMessage] = []
-    for row, name in rows:
-        accepted = inbox.find_accepted(db, ids, int(row))
-        found.append(
-            JoinedMessage(
-                inbound_id=accepted.id,
-                inbound=accepted.inbound,
-                accepted_at=accepted.accepted_at,
-                message_id=str(name),
-            )
-        )
-    return tuple(found)
+    found = [(inbox.find_accepted(db, ids, int(row)), str(name)) for row, name in rows]
+    return tuple(
+        JoinedMessage(inbound_id=each.id, inbound=each.inbound, accepted_at=each.accepted_at, message_id=name)
+        for each, name in found
+    )

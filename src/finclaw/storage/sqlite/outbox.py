@@ -30,9 +30,7 @@ def freeze(
     first: int,
     now: datetime,
 ) -> tuple[OutboxItem, ...]:
-    row = ids.row(accepted.id)
-    if row is None:
-        raise SessionError(f"{accepted.id!r} is not an id of this database")
+    row = ids.must_row(accepted.id)
     return tuple(
         OutboxItem(
             id=ids.unit(row, seq),
@@ -63,11 +61,15 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> tupl
     """Write units, and give them back as they are on disk: what follows a lost part is lost with it."""
     first, last = units_of(inbound)
     if units and units[-1].seq >= last - first:
-        raise SessionError(
-            f"an answer in {units[-1].seq + 1} parts is too long to be sent; {last - first} are possible"
-        )
-    if units and units[0].seq and (lost := _lost_state(db, first, first + units[0].seq)) is not None:
-        units = [replace(unit, state=lost) for unit in units]
+        parts = units[-1].seq + 1
+        raise SessionError(f"an answer in {parts} parts is too long to be sent; {last - first} are possible")
+    if units and units[0].seq:
+        lost: OutboxState | None = db.execute(
+            "SELECT state FROM unit WHERE id >= ? AND id < ? AND state IN ('dead', 'expired') LIMIT 1",
+            (first, first + units[0].seq),
+        ).get
+        if lost is not None:
+            units = [replace(unit, state=lost) for unit in units]
     for unit in units:
         db.execute(
             "INSERT INTO unit (id, state, planned_at) VALUES (?, ?, ?)",
@@ -95,12 +97,6 @@ def withdraw_replies(db: apsw.Connection, inbound: int) -> bool:
         units_of(inbound),
     )
     return db.changes() > 0
-
-
-def _lost_state(db: apsw.Connection, first: int, end: int) -> OutboxState | None:
-    return db.execute(
-        "SELECT state FROM unit WHERE id >= ? AND id < ? AND state IN ('dead', 'expired') LIMIT 1", (first, end)
-    ).get
 
 
 def append(db: apsw.Connection, inbound: int, items: Sequence[OutboxItem]) -> tuple[OutboxItem, ...]:
@@ -131,9 +127,8 @@ def pending(db: apsw.Connection, ids: PublicIds) -> list[OutboxItem]:
 
 def find(db: apsw.Connection, ids: PublicIds, item_id: str) -> OutboxItem | None:
     row = ids.row(item_id)
-    if row is None:
-        return None
-    return next((item for item in items_of(db, ids, row) if item.id == item_id), None)
+    items = () if row is None else items_of(db, ids, row)
+    return next((item for item in items if item.id == item_id), None)
 
 
 def items_of(db: apsw.Connection, ids: PublicIds, inbound: int) -> tuple[OutboxItem, ...]:
@@ -150,10 +145,8 @@ def texts(db: apsw.Connection, inbound: int) -> list[str]:
 
 def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
     """What became of all the units of a message."""
-    states = {
-        str(state) for (state,) in db.execute("SELECT state FROM unit WHERE id BETWEEN ? AND ?", units_of(inbound))
-    }
-    states.discard("superseded")
+    rows = db.execute("SELECT state FROM unit WHERE id BETWEEN ? AND ?", units_of(inbound))
+    states = {str(state) for (state,) in rows} - {"superseded"}
     if not states:
         return "none"
     if states & {"planned", "sending", "unknown"}:

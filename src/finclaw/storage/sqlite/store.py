@@ -164,7 +164,7 @@ class SqliteStore:
                 conversation.take_back(db, self.ids, inbound_id)
             done = conversation.end(db, self.ids, self.transcript, inbound_id, outcome, told, paid, now)
             if done:
-                row = inbox.must_row(self.ids, inbound_id)
+                row = self.ids.must_row(inbound_id)
                 joining.end(db, self.ids, row, joined, now)
                 if kept_line is not None:
                     carried_over.add(db, row, kept_line)
