@@ -49,7 +49,7 @@ from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.sessions import fill
 from finclaw.storage.sqlite.store import SqliteStore, open_writer
-from finclaw.storage.sqlite.transcript import Folded
+from finclaw.storage.sqlite.transcript import Folded, Transcript
 from finclaw.storage.sqlite.writer import Writer
 from finclaw.storage.upkeep.erasure import Target
 from finclaw.transcript.fold import fold, touches_only_own
@@ -357,7 +357,7 @@ class JsonlStore(SqliteStore):
         await super().close()
 
 
-class NullTranscript:
+class NullTranscript(Transcript):
     """A transcript for conversations in files: the database keeps only the number of a session's messages."""
 
     def begin(self, db: apsw.Connection, turn: int, first: Sequence[TurnEvent]) -> tuple[TurnEvent, ...]:

@@ -10,15 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from finclaw.errors import SessionError
-from finclaw.kernel.approval import (
-    Approval,
-    ApprovalScope,
-    ApprovalState,
-    Decision,
-    Grant,
-    Refusal,
-    RefusalReason,
-)
+from finclaw.kernel.approval import Approval, ApprovalScope, ApprovalState, Decision, Grant, Refusal, RefusalReason
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
@@ -42,6 +34,7 @@ Expiry = Mapping[str, Any]
 _SELECT: Final = (
     f"SELECT body, args, {_NOW}, scope, decided_by, decided_at, reason, reminded_at, used_by FROM approval "
 )
+# A grant holds more than once, for exactly this action and exactly this person.
 _GRANTS: Final = "SELECT id, tool, hash, requester, session, granted_by, granted_at FROM standing_grant "
 _OPEN: Final = "INDEXED BY approval_open WHERE state IN ('pending', 'granted') "
 """A few of many, and SQLite would rather look at all of them in their order."""
@@ -73,9 +66,8 @@ def ask(db: apsw.Connection, approval: Approval) -> Approval:
             args,
         ),
     )
-    where = "WHERE turn = :turn AND call = :call"
     names = {"turn": approval.turn_id, "call": approval.call_id, **expiry_at(approval.asked_at)}
-    (row,) = db.execute(_SELECT + where, names).fetchall()
+    (row,) = db.execute(_SELECT + "WHERE turn = :turn AND call = :call", names).fetchall()
     return _read(row)
 
 
@@ -198,9 +190,6 @@ def _read(row: tuple[Any, ...]) -> Approval:
     )
 
 
-# ── grants: approvals that hold more than once, for exactly this action and exactly this person ─────────────
-
-
 def _give_grant(db: apsw.Connection, asked: Approval, scope: ApprovalScope, by: str, now: datetime) -> None:
     session = asked.session if scope == "session" else None
     db.execute(
@@ -234,16 +223,9 @@ def forget_grants(db: apsw.Connection, session: str) -> None:
 
 
 def _read_grant(row: tuple[Any, ...]) -> Grant:
-    name, tool, action, requester, session, by, at = row
-    return Grant(
-        id=str(name),
-        tool=str(tool),
-        hash=str(action),
-        requester=str(requester),
-        session=session,
-        granted_by=str(by),
-        granted_at=from_micros(int(at)),
-    )
+    *known, at = row
+    names = ("id", "tool", "hash", "requester", "session", "granted_by")
+    return Grant(**dict(zip(names, known, strict=True)), granted_at=from_micros(at))
 
 
 class ApprovalTimes:
@@ -273,11 +255,9 @@ class ApprovalTimes:
 
     def now(self) -> dict[str, Any]:
         """The parameters by which a statement knows whose time is over."""
-        return expiry_at(self._clock.now(), self._late())
-
-    def _late(self) -> list[str]:
         elapsed = self._clock.monotonic()
-        return [approval_id for approval_id, due in self._due.items() if due <= elapsed]
+        late = [approval_id for approval_id, due in self._due.items() if due <= elapsed]
+        return expiry_at(self._clock.now(), late)
 
 
 def expiry_at(now: datetime, late: Iterable[str] = ()) -> dict[str, Any]:

@@ -162,18 +162,15 @@ def explain(error: apsw.Error | OSError, path: Path) -> SessionError:
             message = f"the disk of {where} is full; free some space, nothing that was accepted is lost"
             return StoreFailed(message, why="full")
         case apsw.CorruptError() | apsw.NotADBError():
-            return StoreCorrupt(
-                f"{where} is damaged ({error}); "
-                "put a backup in its place with `finclaw restore FILE`, or move it away, then start again"
-            )
+            advice = "put a backup in its place with `finclaw restore FILE`, or move it away, then start again"
+            return StoreCorrupt(f"{where} is damaged ({error}); {advice}")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | PermissionError():
             return _unwritable(path, error)
         case _ if _is_mounted_read_only(path):
             return _unwritable(path, error)
         case _:
-            return StoreFailed(
-                f"the disk under {where} refused ({type(error).__name__}: {error}); check its health and free space"
-            )
+            reason = f"{type(error).__name__}: {error}"
+            return StoreFailed(f"the disk under {where} refused ({reason}); check its health and free space")
 
 
 def _is_mounted_read_only(path: Path) -> bool:
@@ -187,15 +184,11 @@ def _unwritable(path: Path, error: Exception) -> StoreFailed:
     return StoreFailed(message, why="read_only")
 
 
-# ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def copy_database(path: Path, target: Path, at_the_snapshot: Callable[[], None] = lambda: None) -> None:
     """Copy a database that others write to, from one snapshot; check the copy, and sync it.
 
-    `at_the_snapshot` runs when the instant of the copy is fixed.
-
-    Raises StoreFailed or StoreCorrupt. It blocks, and is for a thread; writers are not blocked.
+    `at_the_snapshot` runs when the instant of the copy is fixed. Raises StoreFailed or StoreCorrupt. It blocks, and is
+    for a thread; writers are not blocked.
     """
     try:
         source = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -212,7 +205,8 @@ def copy_database(path: Path, target: Path, at_the_snapshot: Callable[[], None] 
         raise explain(error, path) from error
     except OSError as error:
         raise StoreFailed(f"cannot write {str(target)!r} ({error.strerror}); free some space and try again") from error
-    _sync(target)
+    with target.open("rb") as copy:
+        os.fsync(copy.fileno())
 
 
 def _copy(source: apsw.Connection, target: Path) -> None:
@@ -233,11 +227,3 @@ def check(db: apsw.Connection, path: Path) -> None:
     told = str(db.execute("PRAGMA integrity_check(1)").get)
     if told != "ok":
         raise StoreCorrupt(f"{str(path)!r} is damaged ({told})")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

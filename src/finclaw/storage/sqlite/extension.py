@@ -129,9 +129,8 @@ class ExtensionDatabase:
     def _prepare(self, db: apsw.Connection) -> None:
         db.set_busy_timeout(5_000)
         if db.pragma("journal_mode", "wal") != "wal":
-            raise StoreFailed(
-                f"{str(self._path)!r} cannot be used in WAL mode; put the state directory on a local disk"
-            )
+            advice = "put the state directory on a local disk"
+            raise StoreFailed(f"{str(self._path)!r} cannot be used in WAL mode; {advice}")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA secure_delete = ON")  # what is forgotten shall not lie on in a free page of the file

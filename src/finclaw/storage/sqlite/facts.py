@@ -24,9 +24,8 @@ def keep(db: apsw.Connection, session: int, turn: int, facts: Sequence[Fact]) ->
     """Add what a turn's tools gave, and let the oldest of the session go."""
     first, _ = facts_of(turn)
     _insert(db, session, first, facts)
-    oldest = db.execute(
-        "SELECT id FROM fact WHERE session = ? ORDER BY id DESC LIMIT 1 OFFSET ?", (session, MOST - 1)
-    ).fetchone()
+    sql = "SELECT id FROM fact WHERE session = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+    oldest = db.execute(sql, (session, MOST - 1)).fetchone()
     if oldest is not None:
         db.execute("DELETE FROM fact WHERE session = ? AND id < ?", (session, oldest[0]))
 
@@ -60,11 +59,7 @@ def find(db: apsw.Connection, ids: PublicIds, session: str, subject: str | None,
         "AND (?2 IS NULL OR subject = ?2) ORDER BY id DESC LIMIT ?3",
         (session, subject, limit),
     )
-    return [SessionFact(turn_id=_turn_id(ids, int(id)), fact=_read(row)) for id, *row in rows]
-
-
-def _turn_id(ids: PublicIds, number: int) -> str:
-    return ids.turn(number // FACTS) if number > 0 else ""
+    return [SessionFact(turn_id=ids.turn(id // FACTS) if id > 0 else "", fact=_read(row)) for id, *row in rows]
 
 
 def _read(row: Sequence[object]) -> Fact:

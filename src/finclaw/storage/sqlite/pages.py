@@ -51,7 +51,8 @@ def pack_oldest(db: apsw.Connection, session: int, added: int) -> None:
         return
     unpacked = int(db.execute("SELECT count(*) FROM message WHERE session = ?", (session,)).get)
     while unpacked >= LATEST + LENGTH:
-        length = LENGTH if _has_pages(db, session) else FIRST
+        has_pages = db.execute("SELECT 1 FROM page WHERE session = ?", (session,)).fetchone() is not None
+        length = LENGTH if has_pages else FIRST
         last, numbers, count, beside, words = db.execute(_OLDEST, (session, length)).fetchall()[0]
         db.execute(_INSERT, (last, session, numbers, count, compress_meta(beside), words))
         db.execute("DELETE FROM message WHERE session = ? AND id <= ?", (session, last))
@@ -76,13 +77,11 @@ def unpack(db: apsw.Connection, session: int) -> None:
 def unpack_for(db: apsw.Connection, session: int, name: str) -> bool:
     """So that the message of that name has a row of its own; False: it is in no page."""
     named = f'{{"id":{write(name)},'.encode()
-    is_packed = any(named in decompress_meta(beside) for (beside,) in db.execute(_BESIDE, (session,)).fetchall())
+    rows = db.execute("SELECT beside FROM page WHERE session = ?", (session,)).fetchall()
+    is_packed = any(named in decompress_meta(beside) for (beside,) in rows)
     if is_packed:
         unpack(db, session)
     return is_packed
-
-
-_BESIDE: Final = "SELECT beside FROM page WHERE session = ?"
 
 
 def drop(db: apsw.Connection, session: int, count: int) -> int:
@@ -116,10 +115,6 @@ def packed_between(db: apsw.Connection, session: int, first: int, last: int) -> 
         for number, message in zip(_numbers(numbers), Page(*written).messages, strict=True):
             if first <= number <= last:
                 yield message
-
-
-def _has_pages(db: apsw.Connection, session: int) -> bool:
-    return db.execute("SELECT 1 FROM page WHERE session = ?", (session,)).fetchone() is not None
 
 
 def _numbers(written: str) -> Iterator[int]:

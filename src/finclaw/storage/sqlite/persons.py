@@ -28,9 +28,6 @@ _KNOWN: Final = (
 )
 
 
-# ── inside a transaction ────────────────────────────────────────────────────────────────────────────────────
-
-
 def admit(db: apsw.Connection, inbound: Inbound, now: datetime) -> None:
     """A person of their own for a sender whom nobody knows yet. The gateway's own messages have no sender."""
     if not inbound.unasked:
@@ -41,9 +38,8 @@ def admit(db: apsw.Connection, inbound: Inbound, now: datetime) -> None:
 def _add_identity(db: apsw.Connection, who: str, name: str, now: datetime) -> None:
     db.execute("INSERT INTO identity (who, person) VALUES (?1, ?1) ON CONFLICT DO NOTHING", (who,))
     if db.changes():
-        db.execute(
-            "INSERT INTO person (id, name, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (who, name, to_micros(now))
-        )
+        sql = "INSERT INTO person (id, name, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        db.execute(sql, (who, name, to_micros(now)))
 
 
 def find_person(db: apsw.Connection, who: str) -> Person | None:
@@ -115,7 +111,7 @@ def _choose_id(db: apsw.Connection, known_as: Sequence[str], taken: Collection[s
     owners = (_owner(db, who) for who in known_as)
     numbered = (f"{known_as[0]}#{number}" for number in itertools.count(2))
     candidates = itertools.chain(known_as, itertools.islice(numbered, 1_000))
-    free = (who for who in candidates if not _is_person(db, who))
+    free = (who for who in candidates if not db.execute("SELECT 1 FROM person WHERE id = ?", (who,)).fetchone())
     return next((each for each in owners if each is not None and each not in taken), None) or next(free)
 
 
@@ -127,10 +123,8 @@ def _link(db: apsw.Connection, target: str, name: str, known_as: Sequence[str], 
         (target, name, to_micros(now)),
     )
     for who in known_as:
-        db.execute(
-            "INSERT INTO identity (who, person) VALUES (?1, ?2) ON CONFLICT (who) DO UPDATE SET person = ?2",
-            (who, target),
-        )
+        sql = "INSERT INTO identity (who, person) VALUES (?1, ?2) ON CONFLICT (who) DO UPDATE SET person = ?2"
+        db.execute(sql, (who, target))
     for other in before:
         if other and not db.execute("SELECT 1 FROM identity WHERE person = ?", (other,)).fetchone():
             costs.move(db, other, target)
@@ -144,10 +138,6 @@ def forget(db: apsw.Connection, who: str) -> None:
     if not db.execute("SELECT 1 FROM identity WHERE person = ?", (person,)).fetchone():
         db.execute("DELETE FROM person WHERE id = ?", (person,))
         costs.move(db, person, FORGOTTEN)
-
-
-def _is_person(db: apsw.Connection, id: str) -> bool:
-    return db.execute("SELECT 1 FROM person WHERE id = ?", (id,)).fetchone() is not None
 
 
 def _owner(db: apsw.Connection, who: str) -> str | None:
@@ -192,12 +182,14 @@ def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
         ):
             subjects[str(subject)] = subjects.get(str(subject), 0) + int(told)
         reactions += _last_reactions(db, key)
+    up = sum(each in LIKES for each in reactions)
+    down = sum(each in DISLIKES for each in reactions)
     return ContactHistory(
         messages=count,
         first_at=maybe_from_micros(min(times, default=None)),
         last_at=maybe_from_micros(max(times, default=None)),
         topics=tuple(sorted(subjects, key=lambda each: (-subjects[each], each))[:MOST_TOPICS]),
-        satisfaction=_satisfaction(reactions),
+        satisfaction=up / (up + down) if up + down else None,
     )
 
 
@@ -231,10 +223,3 @@ def _last_reactions(db: apsw.Connection, key: tuple[str, str, str]) -> list[str]
         (write([target for _, target in given]), *key[:2]),
     )
     return [given[str(place), str(target)] for place, target in ours if (str(place), str(target)) in given]
-
-
-def _satisfaction(reactions: list[str]) -> float | None:
-    """The share of likes."""
-    up = sum(each in LIKES for each in reactions)
-    down = sum(each in DISLIKES for each in reactions)
-    return up / (up + down) if up + down else None

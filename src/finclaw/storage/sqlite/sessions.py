@@ -39,11 +39,7 @@ def page(db: apsw.Connection, limit: int, after: str | None, containing: str, no
     shown = found[:limit]
     items = tuple(
         SessionRecord(
-            key=key,
-            created_at=from_micros(created),
-            updated_at=from_micros(used),
-            messages=messages,
-            turns=turns,
+            key=key, created_at=from_micros(created), updated_at=from_micros(used), messages=messages, turns=turns
         )
         for _, key, created, used, messages, turns in shown
     )
@@ -72,15 +68,7 @@ def restore(db: apsw.Connection, key: str, messages: Sequence[Message], earlier:
 
 
 def fill(db: apsw.Connection, key: str, messages: Sequence[Message], earlier: Sequence[Fact], now: datetime) -> int:
-    """A session with all that is kept beside these messages. Gives its row."""
-    session = vacant(db, key, messages, now)
-    facts.restore(db, session, messages, earlier)
-    blobs.use(db, "session", session, blobs.blobs_in(messages))
-    return session
-
-
-def vacant(db: apsw.Connection, key: str, messages: Sequence[Message], now: datetime) -> int:
-    """A session that may be filled with these messages, and of which nobody knows an older state.
+    """Make a session with all that is kept beside these messages, of which nobody knows an older state; return its row.
 
     Its version is one that no copy in memory can have, not even of a namesake that was removed.
     """
@@ -97,6 +85,8 @@ def vacant(db: apsw.Connection, key: str, messages: Sequence[Message], now: date
         raise SessionError(f"session {key!r} has {held} messages already; choose another key, or reset it first")
     if db.execute("SELECT 1 FROM inbound WHERE session = ? AND kind IS NULL", (session,)).fetchone():
         raise SessionError(f"session {key!r} has a message that is not answered yet; try again when it is")
+    facts.restore(db, session, messages, earlier)
+    blobs.use(db, "session", session, blobs.blobs_in(messages))
     return int(session)
 
 

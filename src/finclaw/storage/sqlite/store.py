@@ -1,7 +1,4 @@
-"""The store's ports on one SQLite database.
-
-Each method hands its work to the writer; the SQL is in the other modules of this package.
-"""
+"""The store on one SQLite database. Each method hands its work to the writer; the SQL is in the other modules."""
 
 import asyncio
 import logging
@@ -121,8 +118,6 @@ class SqliteStore:
         self._blob_lock = asyncio.Lock()
         """Held while blobs change, so that no file is removed that somebody is about to refer to."""
 
-    # ── inbox ───────────────────────────────────────────────────────────────────────────────────────────────
-
     async def accept(
         self,
         inbound: Inbound,
@@ -137,8 +132,7 @@ class SqliteStore:
 
         def committed(accepted: Accepted) -> None:
             crash_point("accept:after_commit")
-            if not accepted.duplicate:
-                then(accepted)
+            _tell_new(accepted, then)
 
         now = self._clock.now()
         return await self.commit(run, committed)
@@ -162,13 +156,13 @@ class SqliteStore:
         def run(db: apsw.Connection) -> bool:
             if not begun:
                 conversation.take_back(db, self.ids, inbound_id)
-            done = conversation.end(db, self.ids, self.transcript, inbound_id, outcome, told, paid, now)
-            if done:
-                row = self.ids.must_row(inbound_id)
-                joining.end(db, self.ids, row, joined, now)
-                if kept_line is not None:
-                    carried_over.add(db, row, kept_line)
-            return done
+            if not conversation.end(db, self.ids, self.transcript, inbound_id, outcome, told, paid, now):
+                return False
+            row = self.ids.must_row(inbound_id)
+            joining.end(db, self.ids, row, joined, now)
+            if kept_line is not None:
+                carried_over.add(db, row, kept_line)
+            return True
 
         return await self.commit(run, _if_done(then))
 
@@ -257,9 +251,7 @@ class SqliteStore:
     async def messages(self, session: str) -> Sequence[Message]:
         def read(db: apsw.Connection) -> tuple[Message, ...]:
             row = conversation.session_row(db, session)
-            if row is None:
-                return ()
-            return tuple(self.transcript.messages(db, row))  # opened here, not on the loop
+            return () if row is None else tuple(self.transcript.messages(db, row))  # opened here, not on the loop
 
         return await self.read(read)
 
@@ -291,8 +283,6 @@ class SqliteStore:
         if not dry_run:
             await self._remove_unused_blobs()
         return sweep.total
-
-    # ── outbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def plan(
         self, accepted: Accepted, outbounds: Sequence[Outbound], turn_id: str | None, first: int = 0
@@ -326,11 +316,7 @@ class SqliteStore:
             outbox.settle(db, self.ids, replace(stale, state="expired"))
             return inbox.accept_again(db, self.ids, stale.inbound_id, now)
 
-        def committed(accepted: Accepted | None) -> None:
-            if accepted is not None:
-                then(accepted)
-
-        return await self.commit(run, committed)
+        return await self.commit(run, lambda accepted: _tell_new(accepted, then))
 
     # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────
 
@@ -358,8 +344,8 @@ class SqliteStore:
         self, approval_id: str, decision: Decision, inbound: Inbound | None, then: Callable[[Accepted], None]
     ) -> Approval | Refusal:
         def committed(decided: tuple[Approval, Accepted | None] | Refusal) -> None:
-            if not isinstance(decided, Refusal) and decided[1] is not None and not decided[1].duplicate:
-                then(decided[1])
+            if not isinstance(decided, Refusal):
+                _tell_new(decided[1], then)
 
         now = self._clock.now()
         expiry = self._times.now()
@@ -388,14 +374,14 @@ class SqliteStore:
     async def expire(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
         now = self._clock.now()
         expiry = self._times.now()
-        gone, _ = await self.commit(lambda db: approvals.expire(db, self.ids, words, now, expiry), _each_new(then))
+        gone, _ = await self.commit(lambda db: approvals.expire(db, self.ids, words, now, expiry), _tell_each_new(then))
         self._times.forget([each.id for each in gone])
         return gone
 
     async def remind(self, words: Words, then: Callable[[Accepted], None]) -> Sequence[Approval]:
         now = self._clock.now()
         expiry = self._times.now()
-        late, _ = await self.commit(lambda db: approvals.remind(db, self.ids, words, now, expiry), _each_new(then))
+        late, _ = await self.commit(lambda db: approvals.remind(db, self.ids, words, now, expiry), _tell_each_new(then))
         return late
 
     async def find_grant(self, tool: str, action: str, requester: str, session: str) -> Grant | None:
@@ -406,8 +392,6 @@ class SqliteStore:
 
     async def revoke(self, grant_id: str) -> bool:
         return await self.commit(lambda db: approvals.revoke_grant(db, grant_id))
-
-    # ── persons ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def find_person(self, who: str) -> Person | None:
         return await self.read(lambda db: persons.find_person(db, who))
@@ -433,8 +417,6 @@ class SqliteStore:
         if entries and not await self.read(lambda db: persons.is_seeded(db, entries)):
             await self.commit(lambda db: persons.seed(db, entries, now))
 
-    # ── turns and their facts ───────────────────────────────────────────────────────────────────────────────
-
     async def turns(self, limit: int) -> Sequence[TurnRecord]:
         return await self.read(lambda db: turn_traces.turns(db, self.ids, limit))
 
@@ -443,9 +425,7 @@ class SqliteStore:
 
     async def last_turn(self, session: str) -> TurnTrace | None:
         found = await self.read(lambda db: turn_traces.find_last(db, self.ids, session))
-        if found is None:
-            return None
-        return await self.turn(found)
+        return None if found is None else await self.turn(found)
 
     async def facts(self, session: str, subject: str | None = None, limit: int = MOST_FACTS) -> Sequence[SessionFact]:
         return await self.read(lambda db: facts.find(db, self.ids, session, subject, limit))
@@ -480,18 +460,13 @@ class SqliteStore:
             if part == "own":
                 found.append(Target(row, key))
             elif row in wrote or part == "shared":
-                target = await self._target(row, key, person, has_written=row in wrote)
-                if target is not None:
-                    found.append(target)
+                # A conversation may be older than the records of who wrote in it: its messages tell as well.
+                speakers = erasure.senders(await self.messages(key))
+                if row in wrote or person.sender in speakers:
+                    others = await self.read(lambda db: erasure.others_wrote_in(db, row, person))  # noqa: B023  awaited
+                    is_shared = others or bool(speakers - {person.sender})
+                    found.append(Target(row, key, person if is_shared else None))
         return found
-
-    async def _target(self, row: int, key: str, person: SenderId, *, has_written: bool) -> Target | None:
-        """A conversation may be older than the records of who wrote in it: its messages tell as well."""
-        speakers = erasure.senders(await self.messages(key))
-        if not has_written and person.sender not in speakers:
-            return None
-        shared = await self.read(lambda db: erasure.others_wrote_in(db, row, person))
-        return Target(row, key, person if shared or speakers - {person.sender} else None)
 
     async def _erase_all(self, targets: Sequence[Target], dry_run: bool) -> Erased:
         messages = 0
@@ -555,15 +530,8 @@ class SqliteStore:
                     await asyncio.to_thread(files.erase, name)
         return len(unused)
 
-    async def _copy_blobs(self, directory: Path) -> None:
-        """For whoever holds the lock since the database was copied."""
-        if names := await self.read(blobs.names):
-            await asyncio.to_thread((await self._blob_files()).copy_into, directory / BLOBS, names)
-
     async def _blob_files(self) -> BlobDirectory:
         return BlobDirectory(Path(await self.read(lambda db: db.filename)).parent / BLOBS)
-
-    # ── what extensions remember ────────────────────────────────────────────────────────────────────────────
 
     async def recall(self, extension: str, session: str) -> Any:
         return await self.read(lambda db: state.recall(db, extension, session))
@@ -579,8 +547,6 @@ class SqliteStore:
             turn = self.ids.row(current_turn.get() or "")
             await self.commit(lambda db: state.remember(db, extension, session, text, turn))
 
-    # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────
-
     async def counts(self) -> Counts:
         return await self.read(inbox.counts)
 
@@ -594,12 +560,11 @@ class SqliteStore:
         path = Path(await self.read(lambda db: db.filename))
         async with self._blob_lock:
             await asyncio.to_thread(copy_database, path, directory / path.name, at_the_snapshot)
-            await self._copy_blobs(directory)
+            if names := await self.read(blobs.names):
+                await asyncio.to_thread((await self._blob_files()).copy_into, directory / BLOBS, names)
 
     async def close(self) -> None:
         await self._writer.close()
-
-    # ── hand-over to the writer ─────────────────────────────────────────────────────────────────────────────
 
     def watch_writes(self, tell: Callable[[SessionError | None], None]) -> None:
         """Call `tell` when the store fails to write, and with None when it can write again."""
@@ -644,10 +609,14 @@ def _if_done(then: Callable[[], None]) -> Callable[[bool], None]:
     return committed
 
 
-def _each_new(then: Callable[[Accepted], None]) -> Callable[[tuple[list[Approval], list[Accepted]]], None]:
+def _tell_new(accepted: Accepted | None, then: Callable[[Accepted], None]) -> None:
+    if accepted is not None and not accepted.duplicate:
+        then(accepted)
+
+
+def _tell_each_new(then: Callable[[Accepted], None]) -> Callable[[tuple[list[Approval], list[Accepted]]], None]:
     def committed(changed: tuple[list[Approval], list[Accepted]]) -> None:
         for accepted in changed[1]:
-            if not accepted.duplicate:
-                then(accepted)
+            _tell_new(accepted, then)
 
     return committed

@@ -1,7 +1,7 @@
-"""Storage of conversations and of running turns' logs: in rows of the same database, or in files."""
+"""Storage of conversations and of running turns' logs in rows of the same database."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
 import apsw
 from msgspec import Struct
@@ -25,31 +25,16 @@ class Folded(Struct, frozen=True):
     """What its images refer to."""
 
 
-class Transcript(Protocol):
+class Transcript:
     """The part of a turn's commits that is the conversation itself. Rows are named by number, as everywhere here."""
 
     def begin(self, db: apsw.Connection, turn: int, first: Sequence[TurnEvent]) -> tuple[TurnEvent, ...]:
-        """The log that the turn has already; else it begins with `first`."""
-        ...
-
-    def append(self, db: apsw.Connection, turn: int, seq: int, events: Sequence[TurnEvent]) -> None: ...
-
-    def fold(self, db: apsw.Connection, session: int, turn: int, last: Sequence[TurnEvent]) -> Folded:
-        """Apply the log and the last events to the conversation, and drop the log."""
-        ...
-
-    def drop(self, db: apsw.Connection, turn: int) -> None: ...
-    def messages(self, db: apsw.Connection, session: int) -> Messages: ...
-    def clear(self, db: apsw.Connection, session: int) -> None: ...
-
-
-class _Rows:
-    def begin(self, db: apsw.Connection, turn: int, first: Sequence[TurnEvent]) -> tuple[TurnEvent, ...]:
+        """Begin the log with `first`, and return it; a log that the turn has already is returned as it is."""
         try:
             self.append(db, turn, 0, first)
         except apsw.ConstraintError:  # an earlier attempt has begun it
-            return tuple(_log(db, turn))
-        return tuple(first) or tuple(_log(db, turn))
+            return read_log(db, turn)
+        return tuple(first) or read_log(db, turn)
 
     def append(self, db: apsw.Connection, turn: int, seq: int, events: Sequence[TurnEvent]) -> None:
         start, end = events_of(turn)
@@ -59,6 +44,7 @@ class _Rows:
         db.executemany("INSERT INTO event (id, body) VALUES (?, ?)", rows)
 
     def fold(self, db: apsw.Connection, session: int, turn: int, last: Sequence[TurnEvent]) -> Folded:
+        """Apply the log and the last events to the conversation, and drop the log."""
         events = [*_take_log(db, turn), *last]
         before = last_message(db)
         added = _fold(db, session, before, events)
@@ -76,8 +62,7 @@ class _Rows:
         pages.clear(db, session)
 
 
-ROWS: Final[Transcript] = _Rows()
-
+ROWS: Final = Transcript()
 
 _PAGE: Final = (
     f"SELECT max(id), {pages.PAGE_COLUMNS} FROM "
@@ -119,9 +104,9 @@ def _read_unpacked(
         length = pages.LENGTH
 
 
-def _log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
+def read_log(db: apsw.Connection, turn: int) -> tuple[TurnEvent, ...]:
     rows = db.execute("SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id", events_of(turn))
-    return [read_event(str(body)) for (body,) in rows]
+    return tuple([read_event(str(body)) for (body,) in rows])
 
 
 def _take_log(db: apsw.Connection, turn: int) -> list[TurnEvent]:
@@ -181,30 +166,21 @@ def add(db: apsw.Connection, session: int, messages: Sequence[Message], last: in
     pages.pack_oldest(db, session, len(messages))
 
 
-_LAST_MESSAGE: Final = "SELECT max(coalesce((SELECT max(id) FROM message), 0), coalesce((SELECT max(id) FROM page), 0))"
-
-
 def last_message(db: apsw.Connection) -> int:
-    """The number of the last message of all."""
-    return int(db.execute(_LAST_MESSAGE).get)
+    """Return the number of the last message of all."""
+    latest = "coalesce((SELECT max(id) FROM message), 0), coalesce((SELECT max(id) FROM page), 0)"
+    return int(db.execute(f"SELECT max({latest})").get)
 
 
 def _last_of(db: apsw.Connection, session: int) -> int:
-    return int(
-        db.execute(
-            "SELECT coalesce((SELECT max(id) FROM message WHERE session = ?1), "
-            "(SELECT max(id) FROM page WHERE session = ?1), 0)",
-            (session,),
-        ).get
-    )
+    latest = "(SELECT max(id) FROM message WHERE session = ?1), (SELECT max(id) FROM page WHERE session = ?1)"
+    return int(db.execute(f"SELECT coalesce({latest}, 0)", (session,)).get)
 
 
 def _has_row(db: apsw.Connection, session: int, name: str) -> bool:
     """Whether a message has that name. It has a row of its own from now on."""
-    return db.execute(_FIND, (session, name)).fetchone() is not None or pages.unpack_for(db, session, name)
-
-
-_FIND: Final = "SELECT 1 FROM message WHERE session = ? AND name = ?"
+    found = db.execute("SELECT 1 FROM message WHERE session = ? AND name = ?", (session, name)).fetchone()
+    return found is not None or pages.unpack_for(db, session, name)
 
 
 def _update(db: apsw.Connection, session: int, target: str, message: Message) -> None:
@@ -221,13 +197,11 @@ def _remove(db: apsw.Connection, session: int, target: str) -> None:
 
 
 def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
-    held = int(
-        db.execute(
-            "SELECT (SELECT count(*) FROM message WHERE session = ?1) + "
-            "(SELECT coalesce(sum(length), 0) FROM page WHERE session = ?1)",
-            (session,),
-        ).get
-    )
+    held: int = db.execute(
+        "SELECT (SELECT count(*) FROM message WHERE session = ?1) + "
+        "(SELECT coalesce(sum(length), 0) FROM page WHERE session = ?1)",
+        (session,),
+    ).get
     db.execute(
         "DELETE FROM message WHERE id IN (SELECT id FROM message WHERE session = ? ORDER BY id LIMIT ?)",
         (session, pages.drop(db, session, max(0, held - keep_last))),

@@ -9,15 +9,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.redaction import hide_and_cut
 from finclaw.storage.sqlite import inbox, joining, transcript
-from finclaw.storage.sqlite.codec import (
-    PublicIds,
-    events_of,
-    from_micros,
-    maybe_from_micros,
-    read_event,
-    read_inbound,
-    read_usage,
-)
+from finclaw.storage.sqlite.codec import PublicIds, from_micros, maybe_from_micros, read_inbound, read_usage
 from finclaw.transcript.fold import fold
 
 _TURNS = (
@@ -90,31 +82,18 @@ def _record(ids: PublicIds, row: tuple[Any, ...]) -> TurnRecord:
     )
 
 
-# ── what is left of it ──────────────────────────────────────────────────────────────────────────────────────
-
-
 def _find_messages(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Message, ...], bool]:
     """The messages before the turn, its own, and whether those are all it had."""
     session, ended, first, last = db.execute(
         "SELECT session, ended_at, first_message, last_message FROM turn WHERE id = ?", (turn,)
     ).fetchall()[0]
     if ended is None:
-        log = (read_event(str(body)) for (body,) in db.execute(_LOG, events_of(turn)))
-        return transcript.messages(db, session), tuple(fold((), log)), True
+        return transcript.messages(db, session), tuple(fold((), transcript.read_log(db, turn))), True
     if first is None:  # it was superseded, or ended before such things were noted
         return (), (), False
-    taken = _last_before_reuse(db, turn, session)
+    # Numbers of messages that are gone are given out again, to later turns.
+    later = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
+    taken = transcript.HIGHEST if later is None else int(later) - 1
     own = transcript.messages(db, session, first, min(last, taken))
     whole = len(own) == last - first + 1 and bool(own) and own[0].role == "user"
     return transcript.messages(db, session, 0, min(first - 1, taken)), own, whole
-
-
-_LOG = "SELECT body FROM event WHERE id BETWEEN ? AND ? ORDER BY id"
-
-
-def _last_before_reuse(db: apsw.Connection, turn: int, session: int) -> int:
-    """The last row before those of later turns: numbers of messages that are gone are given out again."""
-    later = db.execute("SELECT min(first_message) FROM turn WHERE id > ? AND session = ?", (turn, session)).get
-    if later is None:
-        return transcript.HIGHEST
-    return int(later) - 1

@@ -52,10 +52,8 @@ def sessions_written_in(db: apsw.Connection, person: SenderId) -> set[int]:
 
 
 def others_wrote_in(db: apsw.Connection, session: int, person: SenderId) -> bool:
-    found = db.execute(
-        f"SELECT 1 FROM inbound WHERE session = ? AND {_WROTE} != ? AND {_A_PERSON} LIMIT 1", (session, person.sender)
-    )
-    return found.fetchone() is not None
+    sql = f"SELECT 1 FROM inbound WHERE session = ? AND {_WROTE} != ? AND {_A_PERSON} LIMIT 1"
+    return db.execute(sql, (session, person.sender)).fetchone() is not None
 
 
 def senders(messages: Iterable[Message]) -> set[str]:
@@ -96,10 +94,8 @@ def erase(db: apsw.Connection, transcript: Transcript, target: Target) -> int:
     if conversation.session_row(db, target.key) != target.row:
         return 0
     if db.execute("SELECT 1 FROM inbound WHERE session = ? AND kind IS NULL", (target.row,)).fetchone():
-        raise SessionError(
-            f"session {target.key!r} has a message that is not answered yet; "
-            "stop it (/stop, or POST /api/v1/messages/ID/stop) or wait, then try again"
-        )
+        advice = "stop it (/stop, or POST /api/v1/messages/ID/stop) or wait, then try again"
+        raise SessionError(f"session {target.key!r} has a message that is not answered yet; {advice}")
     db.execute("PRAGMA secure_delete = ON")
     try:
         return _erase(db, transcript, target)
@@ -142,45 +138,45 @@ def erase_decisions(db: apsw.Connection, person: SenderId) -> int:
 
 def _messages_quoting(db: apsw.Connection, approvals: Sequence[str], session: int) -> list[int]:
     """Messages elsewhere that show these approvals: cards sent to approvers, and the answers to their decisions."""
+    if not approvals:
+        return []
     found: list[int] = []
-    if approvals:
-        rows = db.execute(
-            "SELECT id, body FROM inbound WHERE session NOT IN (0, ?) AND kind IS NOT NULL AND body LIKE '%ap-%'",
-            (session,),
-        )
-        for row, body in rows.fetchall():
-            shown = {read_approval_id(name) or read_short_id(name) or "?" for name in _APPROVAL_ID.findall(str(body))}
-            if any(name.startswith(tuple(shown)) for name in approvals):
-                found.append(int(row))
+    sql = "SELECT id, body FROM inbound WHERE session NOT IN (0, ?) AND kind IS NOT NULL AND body LIKE '%ap-%'"
+    for row, body in db.execute(sql, (session,)).fetchall():
+        shown = {read_approval_id(name) or read_short_id(name) or "?" for name in _APPROVAL_ID.findall(str(body))}
+        if any(name.startswith(tuple(shown)) for name in approvals):
+            found.append(int(row))
     return found
 
 
 def _remove_words(db: apsw.Connection, rows: Iterable[int]) -> None:
+    sql = "UPDATE inbound SET session = 0, body = '{}', digest = zeroblob(16), state = 'ended', kind = ? WHERE id = ?"
     for row in rows:
-        remove_answer(db, row)
-        db.execute("DELETE FROM outcome WHERE id = ?", (row,))
-        joining.forget(db, row)
-        carried_over.remove(db, [row])
-        blobs.release(db, "message", row)
-        db.execute(
-            "UPDATE inbound SET session = 0, body = '{}', digest = zeroblob(16), state = 'ended', kind = ? "
-            "WHERE id = ?",
-            (inbox.ERASED, row),
-        )
+        remove_what_followed(db, row)
+        db.execute(sql, (inbox.ERASED, row))
 
 
 def _remove_answers(db: apsw.Connection, session: int, since: int) -> None:
     """Answers to others: each may quote what the person had said before."""
     rows = db.execute("SELECT id FROM inbound WHERE session = ? AND id >= ?", (session, since)).fetchall()
     for (row,) in rows:
-        remove_answer(db, int(row))
+        _remove_answer(db, int(row))
         ended = db.execute("SELECT body FROM outcome WHERE id = ?", (row,)).fetchone()
         if ended is not None:
             left = Outcome(kind=read_outcome(str(ended[0])).kind, reason="erased with what somebody else had said")
             db.execute("UPDATE outcome SET body = ? WHERE id = ?", (write_outcome(left), row))
 
 
-def remove_answer(db: apsw.Connection, row: int) -> None:
+def remove_what_followed(db: apsw.Connection, row: int) -> None:
+    """Remove everything about a message but its own row and its facts."""
+    _remove_answer(db, row)
+    db.execute("DELETE FROM outcome WHERE id = ?", (row,))
+    joining.forget(db, row)
+    carried_over.remove(db, [row])
+    blobs.release(db, "message", row)
+
+
+def _remove_answer(db: apsw.Connection, row: int) -> None:
     db.execute("DELETE FROM unit_body WHERE id BETWEEN ? AND ?", units_of(row))
     db.execute("DELETE FROM unit WHERE id BETWEEN ? AND ?", units_of(row))
     db.execute("DELETE FROM event WHERE id BETWEEN ? AND ?", events_of(row))

@@ -7,8 +7,7 @@ import apsw
 
 from finclaw.kernel.record import Pruned
 from finclaw.kernel.store_port import DEDUPE_DAYS
-from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import carried_over, facts, joining
+from finclaw.storage.sqlite import facts
 from finclaw.storage.sqlite.codec import write
 from finclaw.storage.sqlite.transcript import Transcript
 from finclaw.storage.upkeep import erasure
@@ -45,9 +44,8 @@ class Sweep:
     def total(self) -> Pruned:
         return Pruned(messages=self._messages, sessions=self._sessions)
 
-    # ── messages with their outcome, turn and units ─────────────────────────────────────────────────────────
-
     def messages(self, db: apsw.Connection) -> bool:
+        """Remove messages with their outcome, turn and units."""
         rows = db.execute(
             "SELECT inbound.id, session, session.updated_at < ?1, "
             "inbound.kind IS NOT NULL AND accepted_at < ?1 AND ended_at < ?1 "
@@ -66,9 +64,8 @@ class Sweep:
             self._seen = int(rows[-1][0])
         return len(rows) == PIECE
 
-    # ── sessions that nobody used since, with their conversation ────────────────────────────────────────────
-
     def sessions(self, db: apsw.Connection) -> bool:
+        """Remove sessions that nobody used since, with their conversation."""
         rows = db.execute(
             # A clock that was set back may have dated a message of this very minute before them all.
             "SELECT id, key, messages FROM session WHERE id > ?1 AND updated_at < ?2 "
@@ -92,12 +89,8 @@ class Sweep:
 
 def _remove_messages(db: apsw.Connection, rows: list[int]) -> None:
     for row in rows:
-        erasure.remove_answer(db, row)
+        erasure.remove_what_followed(db, row)
         facts.forget_turn(db, row)
-        joining.forget(db, row)
-        carried_over.remove(db, [row])
-        blobs.release(db, "message", row)
-        db.execute("DELETE FROM outcome WHERE id = ?", (row,))
         db.execute("DELETE FROM inbound WHERE id = ?", (row,))
 
 
