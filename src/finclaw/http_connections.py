@@ -10,8 +10,8 @@ import logging
 import resource
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, closing
 from functools import cache
 from typing import Final
 
@@ -28,7 +28,6 @@ RESERVED_FILES: Final = 96
 MOST: Final = 256
 FEWEST: Final = 16
 BACKLOG: Final = 128
-"""Connections that the kernel keeps for us."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -84,7 +83,6 @@ class Connection(asyncio.Protocol):
         self.http = http
         self.address = ""
         self.is_busy = False
-        """A request of it is being answered."""
         self._connections = connections
         self._transport: asyncio.BaseTransport | None = None
 
@@ -117,8 +115,6 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """The open connections of the server, with limits for those that have not shown the token."""
-
     def __init__(self, now: Callable[[], float], most: int | None = None) -> None:
         self._now = now
         self._most = most or cap_for_open_files()
@@ -130,7 +126,9 @@ class Connections:
         self._by_http[connection.http] = connection
         self._without_token[connection] = self._now()
         while len(self._without_token) > self._most:
-            self._close(self._longest_idle())
+            # The longest idle one of the address that has the most.
+            ((address, _),) = Counter(each.address for each in self._without_token).most_common(1)
+            self._close(next(each for each in self._without_token if each.address == address))
 
     def remove(self, connection: Connection) -> None:
         self._by_http.pop(connection.http, None)
@@ -138,19 +136,13 @@ class Connections:
 
     @web.middleware
     async def count_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        with self.serving(request):
-            return await handler(request)
-
-    @contextmanager
-    def serving(self, request: web.Request) -> Generator[None]:
         """A request that is being answered is complete: its connection is not closed for being slow."""
         connection = self._by_http.get(request.protocol)
         if connection is None:
-            yield
-            return
+            return await handler(request)
         connection.is_busy = True
         try:
-            yield
+            return await handler(request)
         finally:
             connection.is_busy = False
             if self._without_token.pop(connection, None) is not None:
@@ -167,7 +159,6 @@ class Connections:
             self._without_token.setdefault(connection, self._now())
 
     async def run(self) -> None:
-        """Close what is too slow, until cancelled."""
         while True:
             await asyncio.sleep(1.0)
             self.close_slow()
@@ -178,21 +169,13 @@ class Connections:
             if since <= late and not connection.is_busy:
                 self._close(connection)
 
-    def _longest_idle(self) -> Connection:
-        held = Counter(each.address for each in self._without_token)
-        ((address, _),) = held.most_common(1)
-        return next(each for each in self._without_token if each.address == address)
-
     def _close(self, connection: Connection) -> None:
         self._without_token.pop(connection, None)
         connection.abort()
 
 
-# ── log of the HTTP library, without the content of requests: a header that it could not read may hold the token ─
-
-
 class _HideContent(logging.Filter):
-    """Log only the error's type: its message quotes the request."""
+    """Log only the error's type: its message quotes the request, and a header in it may hold the token."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info and record.exc_info[1]

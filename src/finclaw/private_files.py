@@ -21,10 +21,8 @@ def make_private_directory(path: Path) -> None:
 
 
 def close_to_others(directory: Path) -> None:
-    """Take the rights of other users away, also in subdirectories.
-
-    Raises ConfigError with the command to run if another user owns the directory or a file in it.
-    """
+    """Take the rights of other users away, also in subdirectories. Raises ConfigError with the command to run if
+    another user owns the directory or a file in it."""
     refuse_files_of_others(directory)
     mode = directory.stat().st_mode
     if not mode & 0o077:
@@ -38,12 +36,12 @@ def close_to_others(directory: Path) -> None:
 
 
 def refuse_files_of_others(directory: Path) -> None:
-    """Raises ConfigError if others can open the directory, and another user owns it or a file in it.
-
-    One that is closed to others belongs to whoever the gateway runs as; root may look at it as it is.
-    """
-    is_open = directory.exists() and directory.stat().st_mode & 0o077
-    if is_open and (_is_foreign(directory.resolve()) or _contains_foreign_files(directory)):
+    """Raises ConfigError if others can open the directory, and another user owns it or a file in it. One that is
+    closed to others belongs to whoever the gateway runs as; root may look at it as it is."""
+    if not directory.exists() or not directory.stat().st_mode & 0o077:
+        return
+    inside = (Path(root, name) for root, *names in os.walk(directory) for name in (*names[0], *names[1]))
+    if _is_foreign(directory.resolve()) or any(map(_is_foreign, inside)):
         raise _refusal(directory)
 
 
@@ -54,12 +52,6 @@ def _refusal(directory: Path) -> ConfigError:
         f"other users own or can open {directory} ({mode:04o}) or a file in it; choose another with --state DIR, or "
         f"look at the files and run: sudo chown -R {os.geteuid()} {where} && sudo chmod 700 {where}"
     )
-
-
-def _contains_foreign_files(directory: Path) -> bool:
-    """Return whether the directory contains files owned by another user."""
-    entries = ((root, name) for root, *names in os.walk(directory) for name in (*names[0], *names[1]))
-    return any(_is_foreign(Path(root, name)) for root, name in entries)
 
 
 def _is_foreign(path: Path) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from tests.web.conftest import AUTH, TOKEN, Client
 from tests.web.half_open import HANG, ended, half_open
 
@@ -127,12 +128,16 @@ def test_a_head_that_does_not_come_in_time_ends_the_connection(door: Door) -> No
     assert (slow.aborted, fresh.aborted) == (True, False)
 
 
-def test_a_request_that_is_being_answered_is_not_slow(door: Door) -> None:
+async def test_a_request_that_is_being_answered_is_not_slow(door: Door) -> None:
     line, request = door.open()
-    with door.connections.serving(request):
+
+    async def answer(_: web.Request) -> web.Response:
         door.time = 2 * REQUEST_WITHIN
         door.connections.close_slow()
         assert not line.aborted
+        return web.Response()
+
+    await door.connections.count_request(request, answer)
     door.time += REQUEST_WITHIN - 1
     door.connections.close_slow()
     assert not line.aborted, "its time begins again with each answer"

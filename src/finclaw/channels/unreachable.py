@@ -10,7 +10,6 @@ FIELD = "unreachable"
 
 
 def memory_key(channel: str) -> str:
-    """The name under which the store keeps what a channel remembers."""
     return f"channel:{channel}"
 
 

@@ -113,7 +113,6 @@ class Files:
             self.sync_directory(directory)
 
     def remove(self, path: Path) -> None:
-        """Remove a file or an empty directory."""
         with _translate_errors(path), suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():
                 path.rmdir()

@@ -245,13 +245,12 @@ class LockHandle:
     def __init__(self, locks: WriteLocks, lock_path: Path, lock: "_HeldLock | None", max_hold: float | None) -> None:
         self.lock_path = lock_path
         self.acquired = lock is not None
-        self.fence = 0
+        self.fence = 0 if lock is None else lock.note.fence
         self._locks = locks
         self._lock = lock
         self._timer: asyncio.TimerHandle | None = None
         self._is_late = False
         if lock is not None:
-            self.fence = lock.note.fence
             lock.handles.add(self)
             if max_hold is not None:
                 self._timer = asyncio.get_running_loop().call_later(max_hold, self._warn, lock.session)
@@ -287,8 +286,6 @@ class LockHandle:
 
 
 class _HeldLock:
-    """One session's lock in this process: the locked file, the task that holds it and its handles."""
-
     def __init__(self, session: str, path: Path, descriptor: int, queue: asyncio.Lock, note: LockNote) -> None:
         self.session = session
         self.task = asyncio.current_task()

@@ -48,9 +48,7 @@ def without_ids_in_bytes(text: bytes) -> bytes:
 
 def holds_no_id(message: Message) -> bool:
     """Whether nothing in it can be an id, told without building anything; a doubtful one is read in full afterwards.
-
-    Every message of every request is asked, and most are one text or a call of a tool and its result (`cpu_tool`).
-    """
+    Every message of every request is asked, and most are one text or a call of a tool and its result (`cpu_tool`)."""
     for block in message.blocks:
         if isinstance(block, Text):
             text = block.text
@@ -127,7 +125,6 @@ def _clean_value(value: Any) -> Any:
 
 
 def _may_hold_one(text: str) -> bool:
-    """Quickly: nearly no text does."""
     return "-" in text and _HINT.search(text) is not None
 
 
@@ -144,7 +141,6 @@ _DEEPEST: Final = 64
 
 
 def new_approval_id() -> str:
-    """Nobody guesses it, and nobody misreads it."""
     number = secrets.randbits(_BITS)
     digits = (_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
     return "ap-" + "".join(digits).lower()
@@ -173,10 +169,8 @@ def short_id(approval_id: str) -> str:
 
 
 def action_hash(tool: str, args: Mapping[str, Any], definition: str = "") -> str:
-    """Of exactly what will run: 1 is not 1.0, and two ways to write one letter are two texts.
-
-    `definition` is the digest of a tool that somebody else defines and may define anew under the same name.
-    """
+    """Of exactly what will run: 1 is not 1.0, and two ways to write one letter are two texts. `definition` is the
+    digest of a tool that somebody else defines and may define anew under the same name."""
     action = [tool, canonical_args(args)]
     if definition:
         action.append(definition)
@@ -184,10 +178,8 @@ def action_hash(tool: str, args: Mapping[str, Any], definition: str = "") -> str
 
 
 def canonical_args(args: Mapping[str, Any]) -> str:
-    """The arguments as the one text that is kept and hashed; `json.loads` gives them back as they were.
-
-    Raises InvalidArguments for what would come back as something else: a Decimal, a NaN, a key that is no text.
-    """
+    """The arguments as the one text that is kept and hashed; `json.loads` gives them back as they were. Raises
+    InvalidArguments for what would come back as something else: a Decimal, a NaN, a key that is no text."""
     try:
         text = json.dumps(dict(args), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode()

@@ -1,7 +1,5 @@
-"""The conversation of a turn: base plus events, and the recent conversations that are kept in memory.
-
-Messages change only through events, and the base only when a turn ends.
-"""
+"""The conversation of a turn: base plus events, and the recent conversations that are kept in memory. Messages change
+only through events, and the base only when a turn ends."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -86,7 +84,6 @@ class Conversation:
 
     @property
     def length(self) -> int:
-        """The number of events."""
         return len(self._events)
 
     def events_from(self, place: int) -> tuple[TurnEvent, ...]:
@@ -297,10 +294,8 @@ def _weight(messages: tuple[Message, ...], former: _Kept | None) -> int:
 
 
 def weigh(message: Message) -> int:
-    """Estimate the memory of a message in bytes, near enough to keep a limit by.
-
-    A text knows its own size, so that nothing long is walked, copied or written for it.
-    """
+    """Estimate the memory of a message in bytes, near enough to keep a limit by. A text knows its own size, so that
+    nothing long is walked, copied or written for it."""
     total = A_MESSAGE
     if message.metadata:
         total += _json_weight(message.metadata)

@@ -174,7 +174,6 @@ def _read(beside: bytes, words: bytes) -> tuple[Message, ...]:
 
 
 def _whole(beside: bytes, speaker: bytes, words: bytes) -> bytes:
-    """The line of a message."""
     if not words:
         return beside
     return b'{"role":"%b","blocks":[{"type":"text","text":%b}],%b' % (speaker, words, beside[1:])

@@ -236,7 +236,10 @@ class _Mending:
                 self._note_down("duplicate-entry", place, f"the result of {stray.result.call_id!r} is there twice")
                 continue
             self._note_down("orphan-tool-result", place, f"no call {stray.result.call_id!r} waits for its result")
-            words += _quote_result(stray.result)
+            if stray.result.content.strip():
+                # As text, since nobody made the call. It is untrusted: a note is sent as data, never as system.
+                name = stray.result.name or "a tool"
+                words.append(Text(f"[Result of {name}, whose call is lost]\n{stray.result.content}"))
         if words:
             source = Source("system", message.source.id, message.source.name)
             id = self._id_of_part(place)
@@ -261,10 +264,3 @@ class _Mending:
 def _own_blocks(message: Message) -> tuple[Block, ...]:
     foreign = ToolResult if message.role == "assistant" else ToolCall | ToolResult
     return tuple(block for block in message.blocks if not isinstance(block, foreign))
-
-
-def _quote_result(result: ToolResult) -> list[Block]:
-    """As words, since nobody made the call. It may be a stranger's text: a note is sent as data, never as system."""
-    if not result.content.strip():
-        return []
-    return [Text(f"[Result of {result.name or 'a tool'}, whose call is lost]\n{result.content}")]

@@ -140,7 +140,11 @@ class Stops:
         """The record as it is now, perhaps not ended yet. Raises ApiError when there is nothing to stop."""
         for _ in range(_TRIES):
             if record.state == "ended" or await self._is_stopping(record, reason):
-                return _require_stopped(record)
+                outcome = record.outcome
+                if outcome is not None and outcome.kind != "stopped":
+                    message = f"nothing was stopped: this message has ended before, as {outcome.kind}"
+                    raise ApiError(409, "message_ended", message)
+                return record
             record = await self._gateway.wait(record.inbound_id, _PAUSE) or record
         message = "this cannot be stopped now: it has not begun, or its answer is on its way; look it up by id"
         raise ApiError(409, "not_now", message)
@@ -153,10 +157,3 @@ class Stops:
                 return False
             self._asked.append(record.inbound_id)
         return True
-
-
-def _require_stopped(record: InboundRecord) -> InboundRecord:
-    outcome = record.outcome
-    if outcome is not None and outcome.kind != "stopped":
-        raise ApiError(409, "message_ended", f"nothing was stopped: this message has ended before, as {outcome.kind}")
-    return record

@@ -1,15 +1,14 @@
 """The routes for approvals. The holder of the token decides as themselves; nothing in a request says who they are.
-
-The command line reads the same bodies.
-"""
+The command line reads the same bodies."""
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Final, cast, get_args
+from collections.abc import Collection
+from typing import Annotated, Final, cast, get_args
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
-from finclaw.gateway import ApprovalGateway, Summary
+from finclaw.gateway import ApprovalGateway
 from finclaw.kernel.approval import (
     Approval,
     ApprovalScope,
@@ -20,7 +19,7 @@ from finclaw.kernel.approval import (
     Standing,
 )
 from finclaw.kernel.envelope import Inbound, Sender
-from finclaw.kernel.scope import Outcome, OutcomeKind
+from finclaw.kernel.scope import OutcomeKind
 from finclaw.transcript.approval_ids import SHORTEST_TYPED
 from finclaw.web.errors import ApiError
 from finclaw.web.exchange import ApiReply, ApiRequest, HttpRoute, json_reply, read_count, read_json
@@ -65,7 +64,9 @@ class ApprovalsApi:
     async def get_approvals(self, request: ApiRequest, _: Principal) -> ApiReply:
         session = request.query.get("session")
         found = await self._gateway.approvals(_states(request), session, read_count(request, "limit", 100))
-        return json_reply(ApprovalsView(listed_views(found, self._gateway.summaries(found))))
+        summaries = zip(found, self._gateway.summaries(found), strict=True)
+        items = tuple(ListedApproval(**asdict(each), short_id=id, action=action) for each, (id, action) in summaries)
+        return json_reply(ApprovalsView(items))
 
     async def get_approval(self, request: ApiRequest, _: Principal) -> ApiReply:
         found = await self._gateway.approval(request.path_values["id"])
@@ -79,7 +80,8 @@ class ApprovalsApi:
         decided = await self._decide(request, principal, "granted", scope=body.scope)
         outcome = await self._gateway.came_of(decided.id, wait) if wait else None
         now = await self._gateway.approval(decided.id) or decided
-        return json_reply(decided_view(now, outcome))
+        run = outcome and RunView(outcome=outcome.kind, reply=outcome.reply, turn_id=outcome.turn_id)
+        return json_reply(DecidedApproval(**asdict(now), run=run))
 
     async def post_deny(self, request: ApiRequest, principal: Principal) -> ApiReply:
         body = read_json(request, DenyBody, empty=b"{}")
@@ -185,22 +187,6 @@ class DecidedApproval(Approval, frozen=True, kw_only=True):
 
 class ApprovalsView(Struct, frozen=True):
     items: tuple[ListedApproval, ...]
-
-
-def listed_views(found: Sequence[Approval], summaries: Sequence[Summary]) -> tuple[ListedApproval, ...]:
-    return tuple(
-        ListedApproval(**_fields(each), short_id=short_id, action=action)
-        for each, (short_id, action) in zip(found, summaries, strict=True)
-    )
-
-
-def decided_view(decided: Approval, outcome: Outcome | None) -> DecidedApproval:
-    run = outcome and RunView(outcome=outcome.kind, reply=outcome.reply, turn_id=outcome.turn_id)
-    return DecidedApproval(**_fields(decided), run=run)
-
-
-def _fields(approval: Approval) -> dict[str, Any]:
-    return {name: getattr(approval, name) for name in Approval.__struct_fields__}
 
 
 class GrantsView(Struct, frozen=True):

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from finclaw.http_connections import Connections
 from finclaw.redaction import Secret
@@ -56,8 +57,6 @@ class Throttle:
 
 
 class Authenticator:
-    """Knows one token and the principal that it stands for."""
-
     def __init__(self, token: Secret, principal: Principal, throttle: Throttle) -> None:
         self._token = token
         self._principal = principal
@@ -93,8 +92,6 @@ def token_replaced() -> ApiError:
 CHECK_EVERY: Final = 1.0
 """Seconds between two looks at the token file."""
 
-Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 
 class StreamRoute(NamedTuple):
     """A route that writes its response itself, and ends it when the token is replaced."""
@@ -127,7 +124,7 @@ class Admission:
         self.connections.trust(request, trusted=True)
         return principal
 
-    def guard(self, route: HttpRoute | StreamRoute, max_body: int) -> Next:
+    def guard(self, route: HttpRoute | StreamRoute, max_body: int) -> Handler:
         async def handle_authenticated(request: web.Request) -> web.StreamResponse:
             authorization = request.headers.get("Authorization") or ""
             principal = self.admit(request, request.headers.get("Authorization"), route.scope)
@@ -161,11 +158,8 @@ class Admission:
 
     @asynccontextmanager
     async def end_with_token(self, authorization: str) -> AsyncGenerator[None]:
-        """Run the block until it ends or its token is replaced. Raises ApiError in the latter case.
-
-        Such blocks must not be nested: a task that two of them cancel at once looks like one that was cancelled from
-        outside.
-        """
+        """Run the block until it ends or its token is replaced. Raises ApiError in the latter case. Such blocks must
+        not be nested: a task that two of them cancel at once looks like one that was cancelled from outside."""
         limit = asyncio.timeout(None)
         try:
             async with limit:

@@ -12,18 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from finclaw.kernel.event import (
-    ApprovalChanged,
-    Event,
-    MessageAccepted,
-    MessageEnded,
-    PreviewUpdated,
-    QueueChanged,
-    SessionsErased,
-    StoreHealthChanged,
-    ToolEndedEvent,
-    ToolStartedEvent,
-)
+from finclaw.kernel import event as events
 from finclaw.web.principal import CHANNEL
 
 CAPACITY: Final = 10_000
@@ -66,22 +55,22 @@ class LiveStream:
         self._seq = 0
         self._news = asyncio.Event()
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: events.Event) -> None:
         """An observer of the gateway's events: keeps those that a person at the web channel may see."""
-        if isinstance(event, MessageAccepted):
+        if isinstance(event, events.MessageAccepted):
             if event.channel == CHANNEL:
                 self._open[event.inbound_id] = _Open(event.account, event.conversation, event.unasked)
                 self._add(event, "accepted", self._whose(event))
             return
-        if isinstance(event, SessionsErased):  # whoever follows is told to begin anew, by `reset`
+        if isinstance(event, events.SessionsErased):  # whoever follows is told to begin anew, by `reset`
             self._entries.clear()
             return
-        if isinstance(event, StoreHealthChanged):
+        if isinstance(event, events.StoreHealthChanged):
             state = {"writable": not event.why, "why": event.why}
             self._store = {"store": state} if event.why else {}
             self._append(EVERYBODY, "", "store", state)
             return
-        if isinstance(event, ApprovalChanged):  # also of a question whose message has long ended
+        if isinstance(event, events.ApprovalChanged):  # also of a question whose message has long ended
             self._add_approval(event)
             return
         message = self._open.get(event.inbound_id)
@@ -90,32 +79,31 @@ class LiveStream:
         message.turn_id = event.turn_id or message.turn_id
         self._add_progress(event, message)
 
-    def _add_progress(self, event: Event, message: _Open) -> None:
+    def _add_progress(self, event: events.Event, message: _Open) -> None:
         match event:
-            case PreviewUpdated(at=at, text=text):
+            case events.PreviewUpdated(at=at, text=text):
                 message.preview = message.preview[:at] + text
                 self._add(event, "preview_update", {"at": at, "text": text})
-            case ToolStartedEvent(call_id=call_id, tool=tool):
+            case events.ToolStartedEvent(call_id=call_id, tool=tool):
                 self._add(event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "started"})
-            case ToolEndedEvent(call_id=call_id, tool=tool, status=status):
-                self._add(
-                    event, "tool_progress", {"call_id": call_id, "tool": tool, "state": "ended", "status": status}
-                )
-            case QueueChanged(change=change, mode=mode, position=position, other=other, waits_for=waits_for):
+            case events.ToolEndedEvent(call_id=call_id, tool=tool, status=status):
+                ended = {"call_id": call_id, "tool": tool, "state": "ended", "status": status}
+                self._add(event, "tool_progress", ended)
+            case events.QueueChanged(change=change, mode=mode, position=position, other=other, waits_for=waits_for):
                 told = {"change": change, "mode": mode, "position": position, "joined_to": other}
                 self._add(event, "queue", {**told, "waits_for": waits_for})
-            case MessageEnded(outcome=outcome, reason=reason, reply=reply, is_markdown=is_markdown):
+            case events.MessageEnded(outcome=outcome, reason=reason, reply=reply, is_markdown=is_markdown):
                 ending = {"outcome": outcome, "reason": reason, "reply": reply, "is_markdown": is_markdown}
                 self._add(event, "outcome", {**ending, **self._whose(event)})
                 del self._open[event.inbound_id]
             case _:
                 pass
 
-    def _whose(self, event: Event) -> dict[str, Any]:
+    def _whose(self, event: events.Event) -> dict[str, Any]:
         """For readers who must know whether this is for them: two people may share a conversation's name."""
         return {"session": event.session, "unasked": self._open[event.inbound_id].unasked}
 
-    def _add(self, event: Event, kind: str, data: dict[str, Any]) -> None:
+    def _add(self, event: events.Event, kind: str, data: dict[str, Any]) -> None:
         message = self._open[event.inbound_id]
         about = {"inbound_id": event.inbound_id, "conversation": message.conversation, "turn_id": event.turn_id}
         self._append(message.account, message.conversation, kind, {**about, **data})
@@ -126,7 +114,7 @@ class LiveStream:
         self._news.set()
         self._news = asyncio.Event()
 
-    def _add_approval(self, event: ApprovalChanged) -> None:
+    def _add_approval(self, event: events.ApprovalChanged) -> None:
         if event.channel == CHANNEL:
             about = {"inbound_id": event.inbound_id, "conversation": event.conversation, "turn_id": event.turn_id}
             data = {"approval_id": event.approval_id, "tool": event.tool, "change": event.change, "by": event.by}
@@ -155,7 +143,6 @@ class LiveStream:
 
     @property
     def beginning(self) -> str:
-        """The place before the first event."""
         return self._id(0)
 
     @property

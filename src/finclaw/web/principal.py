@@ -13,10 +13,8 @@ Scope = Literal["messages", "status", "sessions", "approvals", "extensions", "im
 
 
 class Principal(Struct, frozen=True):
-    """An authenticated holder of a token. Roles and scopes are bound here, by the server, and nowhere else.
-
-    `name` is made of letters, digits and dashes, so that `name/label` can mean only one thing.
-    """
+    """An authenticated holder of a token. Roles and scopes are bound here, by the server, and nowhere else. `name` is
+    made of letters, digits and dashes, so that `name/label` can mean only one thing."""
 
     name: str
     roles: tuple[str, ...] = ()

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from finclaw.errors import FinclawError
 from finclaw.redaction import HIDDEN, hide_in_bytes, hide_known_secrets
@@ -57,9 +57,7 @@ class RedactedSocket(web.WebSocketResponse):
 
 
 @web.middleware
-async def redact_body(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def redact_body(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Hide known secrets in the body, whichever route made it. It is outermost, so no route can be added without it."""
     response = await handler(request)
     if isinstance(response, web.Response) and response.body is not None:
@@ -116,9 +114,7 @@ async def prepare_response(_: web.Request, response: web.StreamResponse) -> None
 
 
 @web.middleware
-async def errors_as_json(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except ApiError as error:

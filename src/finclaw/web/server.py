@@ -11,6 +11,7 @@ from typing import Final, cast
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler as HttpHandler
 from aiohttp.typedefs import Middleware
 
 from finclaw import http_connections
@@ -22,7 +23,7 @@ from finclaw.kernel.port import ExtensionRoute, RouteReply, RouteRequest
 from finclaw.redaction import Secret
 from finclaw.web.api import HttpApi
 from finclaw.web.approvals import ApprovalsApi
-from finclaw.web.auth import Admission, Authenticator, Next, StreamRoute, Throttle, check_place
+from finclaw.web.auth import Admission, Authenticator, StreamRoute, Throttle, check_place
 from finclaw.web.errors import ApiError, describe_failure
 from finclaw.web.exchange import ApiReply, ApiRequest, Handler, HttpRoute
 from finclaw.web.live import LiveStream
@@ -62,10 +63,8 @@ async def serve_web(
     live: LiveStream | None = None,
     sock: socket.socket | None = None,
 ) -> AsyncGenerator[WebServer]:
-    """Serve until the block ends; then take nothing new, let waiting clients go, and finish what is being answered.
-
-    A `live` stream that has observed the gateway from its start knows the messages it took up, too.
-    """
+    """Serve until the block ends; then take nothing new, let waiting clients go, and finish what is being answered. A
+    `live` stream that has observed the gateway from its start knows the messages it took up, too."""
     sock = sock or listen(settings)
     server = WebServer(*sock.getsockname()[:2])
     routes = WebRoutes(gateway, settings, token, live or LiveStream())
@@ -93,7 +92,8 @@ class WebRoutes:
         self.settings = settings
         self.stopping = asyncio.Event()
         now = SystemClock().monotonic
-        authenticator = Authenticator(token, _owner(settings), Throttle(now))
+        scopes = OWNER.scopes | {"impersonate"} if settings.impersonate else OWNER.scopes
+        authenticator = Authenticator(token, msgspec.structs.replace(OWNER, scopes=scopes), Throttle(now))
         self.connections = Connections(now)
         self.admission = Admission(authenticator, self.connections)
         self.live = live
@@ -125,22 +125,16 @@ def _application(server: WebServer, routes: WebRoutes) -> web.Application:
     return application
 
 
-def _owner(settings: WebServerSettings) -> Principal:
-    if not settings.impersonate:
-        return OWNER
-    return msgspec.structs.replace(OWNER, scopes=OWNER.scopes | {"impersonate"})
-
-
 def _only_from_here(port: int) -> Middleware:
     @web.middleware
-    async def only_from_here(request: web.Request, handler: Next) -> web.StreamResponse:
+    async def only_from_here(request: web.Request, handler: HttpHandler) -> web.StreamResponse:
         check_place(request.headers.get("Host"), request.headers.get("Origin"), port)
         return await handler(request)
 
     return only_from_here
 
 
-def _open_paths(server: WebServer, routes: WebRoutes) -> dict[str, Next]:
+def _open_paths(server: WebServer, routes: WebRoutes) -> dict[str, HttpHandler]:
     """What needs no token, because it tells nothing."""
     gateway = routes.gateway
     token = routes.token

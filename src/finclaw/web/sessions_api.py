@@ -1,15 +1,14 @@
-"""The routes for sessions and their conversations, erasure and backups, turns and costs, and persons.
-
-A key in a path is percent-encoded as a whole, its own `%` too.
-"""
+"""The routes for sessions and their conversations, erasure and backups, turns and costs, and persons. A key in a path
+is percent-encoded as a whole, its own `%` too."""
 
 import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Final, TypeGuard, get_args
+from typing import Final, cast, get_args
 
 import msgspec
+from msgspec.structs import asdict
 
 from finclaw.errors import ConfigError, SessionError
 from finclaw.gateway import StopRequest, StoredGateway
@@ -143,9 +142,7 @@ class SessionsApi:
         body = read_json(request, PruneBody)
         days = max(body.older_than_days, DEDUPE_DAYS)
         pruned = await self._gateway.upkeep.prune(timedelta(days=days), dry_run=body.dry_run)
-        return json_reply(
-            PrunedView(messages=pruned.messages, sessions=pruned.sessions, older_than_days=days, dry_run=body.dry_run)
-        )
+        return json_reply(PrunedView(**asdict(pruned), older_than_days=days, dry_run=body.dry_run))
 
     async def get_turns(self, request: ApiRequest, _: Principal) -> ApiReply:
         return json_reply(TurnsView(await self._gateway.store.turns(read_count(request, "limit", 50))))
@@ -158,8 +155,8 @@ class SessionsApi:
 
     async def get_costs(self, request: ApiRequest, _: Principal) -> ApiReply:
         days = read_count(request, "days", 30, MOST_DAYS)
-        by = request.query.get("by", "day")
-        if not _is_costs_by(by):
+        by = cast(CostsBy, request.query.get("by", "day"))
+        if by not in get_args(CostsBy):
             raise ApiError(400, "bad_request", f"by must be one of {', '.join(get_args(CostsBy))}")
         items = await self._gateway.costs(days, by)
         return json_reply(costs_view(days, by, items, await self._gateway.today()))
@@ -222,10 +219,6 @@ def _refused_as(status: int, code: str) -> Generator[None]:
         if type(error) is not SessionError:
             raise
         raise ApiError(status, code, str(error)) from error
-
-
-def _is_costs_by(word: str) -> TypeGuard[CostsBy]:
-    return word in get_args(CostsBy)
 
 
 class PeopleApi:

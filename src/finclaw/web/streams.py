@@ -89,7 +89,9 @@ class LiveRoutes:
                 await asyncio.wait({following, stopping}, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
                 if following.done():
                     self._admission.authenticator.check_again(authorization)
-                    await response.write(_frame(following.result()))
+                    event = following.result()
+                    head = f"id: {event.id}\nevent: {event.type}\ndata: ".encode()
+                    await response.write(head + _encode(event.data) + b"\n\n")
                     following = asyncio.ensure_future(anext(events))
                 elif not self._stopping.is_set():
                     await response.write(b": still here\n\n")
@@ -194,8 +196,3 @@ class _Line:
 
 def _error(error: ApiError) -> dict[str, object]:
     return {"type": "error", "code": error.code, "message": str(error)}
-
-
-def _frame(event: LiveEvent) -> bytes:
-    head = f"id: {event.id}\nevent: {event.type}\ndata: ".encode()
-    return head + _encode(event.data) + b"\n\n"

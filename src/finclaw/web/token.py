@@ -50,10 +50,8 @@ def read_token(state: Path) -> Secret | None:
 
 
 class TokenOnDisk(Secret):
-    """The token as its file holds it at this moment: one that was replaced is good for nothing from then on.
-
-    While the file holds none that we would take, nobody is let in.
-    """
+    """The token as its file holds it at this moment: one that was replaced is good for nothing from then on. While
+    the file holds none that we would take, nobody is let in."""
 
     __slots__ = ("_state",)
 
@@ -81,10 +79,8 @@ def _read(opened: int, path: Path) -> str:
 
 
 def prove(token: Secret, challenge: str, port: int) -> str:
-    """Shows that we know the token without telling it, so that a client can ask before it sends its own.
-
-    The port is part of the proof: a stranger's server could otherwise pass on what ours answers elsewhere.
-    """
+    """Shows that we know the token without telling it, so that a client can ask before it sends its own. The port is
+    part of the proof: a stranger's server could otherwise pass on what ours answers elsewhere."""
     return hmac.new(token.reveal().encode(), f"finclaw:{port}:{challenge}".encode(), hashlib.sha256).hexdigest()
 
 

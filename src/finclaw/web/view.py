@@ -1,7 +1,5 @@
-"""Request and response bodies for messages, turns, costs, sessions and persons.
-
-The API and the command line share these shapes, such as that of `finclaw ask --json`.
-"""
+"""Request and response bodies for messages, turns, costs, sessions and persons. The API and the command line share
+these shapes, such as that of `finclaw ask --json`."""
 
 from collections.abc import Sequence
 from decimal import Decimal

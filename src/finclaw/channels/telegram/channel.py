@@ -210,8 +210,6 @@ def _waits() -> Iterator[float]:
     return chain(RETRY_SECONDS, repeat(RETRY_SECONDS[-1]))
 
 
-# ── the list of commands that Telegram shows beside the input field ─────────────────────────────────────────
-
 _NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
 _MOST: Final = 100
 _LONGEST: Final = 256
@@ -234,7 +232,6 @@ async def show_commands(bot: Bot, commands: Sequence[Command], channel: str) -> 
 
 
 def _listed(commands: Sequence[Command]) -> list[Command]:
-    """Return the commands that everybody may use and whose names Telegram takes."""
     fit = (each for each in commands if not each.roles and _NAME.fullmatch(each.name) and each.description.strip())
     return list(islice(fit, _MOST))
 
@@ -244,9 +241,6 @@ def _translate(commands: Sequence[Command], language: Language) -> list[BotComma
         BotCommand(command=each.name, description=describe_in(language, each.description)[:_LONGEST])
         for each in commands
     ]
-
-
-# ── a bot in words, for `finclaw channels test` ─────────────────────────────────────────────────────────────
 
 
 def _describe_way_in(info: WebhookInfo, webhook: WebhookOptions | None) -> Iterator[str]:
@@ -280,8 +274,6 @@ def _describe_groups(me: User) -> Iterator[str]:
             "the group again)"
         )
 
-
-# ── files that people send ──────────────────────────────────────────────────────────────────────────────────
 
 DOWNLOAD_SECONDS: Final = 50
 

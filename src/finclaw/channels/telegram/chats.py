@@ -38,7 +38,6 @@ class ChatBook:
         self._chats: dict[str, int] = {}
 
     async def open(self) -> None:
-        """Read what is remembered, once."""
         if self._notes is None:
             self._notes = msgspec.convert(await self._recall() or {}, ChatNotes)
             self._chats = {conversation: int(chat) for chat, conversation in self._notes.moved.items()}
@@ -91,10 +90,8 @@ class ChatBook:
 
 
 def name_message(chat: int, number: int) -> str:
-    """Return a name such as `-1001/45`, because Telegram counts messages in each chat separately.
-
-    A group that becomes a supergroup begins to count again, under another chat: its new messages have other names.
-    """
+    """Return a name such as `-1001/45`, because Telegram counts messages in each chat separately. A group that
+    becomes a supergroup begins to count again, under another chat: its new messages have other names."""
     return f"{chat}/{number}"
 
 

@@ -258,7 +258,6 @@ class UpdateIntake:
             return None
 
     async def _note_chat(self, update: types.Update) -> None:
-        """Keep what the update says of its chat. Raises StoreFailed."""
         message = update.message
         member = update.my_chat_member
         if message is not None and message.migrate_to_chat_id is not None:
@@ -290,10 +289,8 @@ _QUOTES: Final = ("blockquote", "expandable_blockquote")
 
 
 class EntityReader:
-    """A reader of texts for one bot: its own mention is markup, everybody else's is part of the text.
-
-    Telegram sends plain text and, beside it, entities: where links and mentions are, counted in UTF-16 units.
-    """
+    """A reader of texts for one bot: its own mention is markup, everybody else's is part of the text. Telegram sends
+    plain text and, beside it, entities: where links and mentions are, counted in UTF-16 units."""
 
     def __init__(self, bot: types.User) -> None:
         self._bot = bot

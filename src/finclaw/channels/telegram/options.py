@@ -52,7 +52,6 @@ class TelegramOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read_options(spec: ChannelSpec) -> TelegramOptions:
-    """Raises ConfigError for settings that do not fit."""
     try:
         options = msgspec.convert(dict(spec.settings), TelegramOptions)
     except msgspec.ValidationError as error:
@@ -67,7 +66,6 @@ def read_options(spec: ChannelSpec) -> TelegramOptions:
 
 
 def read_token(spec: ChannelSpec) -> Secret:
-    """Raises ConfigError when there is none, or more than one secret."""
     if set(spec.secrets) != {"token"}:
         raise ConfigError("it needs one secret, such as secrets: {token: env:TELEGRAM_TOKEN}; @BotFather gives it")
     return spec.secrets["token"]

@@ -6,14 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from unicodedata import east_asian_width
 
-from aiogram import Bot, methods, types
-from aiogram.exceptions import (
-    AiogramError,
-    TelegramBadRequest,
-    TelegramForbiddenError,
-    TelegramMigrateToChat,
-    TelegramRetryAfter,
-)
+from aiogram import Bot, exceptions, methods, types
 
 from finclaw.channels.telegram.chats import ChatBook, name_message, read_name
 from finclaw.channels.telegram.failures import describe, is_passing, translate_call, translate_send
@@ -58,7 +51,7 @@ class MessageSender:
         for call in calls[len(names) :]:
             try:
                 sent = await self._call(call)
-            except AiogramError as error:
+            except exceptions.AiogramError as error:
                 if names:
                     self._arrived[unit.token] = names
                 await self._note_failure(chat, error)
@@ -95,10 +88,10 @@ class MessageSender:
         """Return False if Telegram refuses with the text `unfit`; a refusal with the text `fine` is a success."""
         try:
             await self._bot(method)
-        except AiogramError as error:
-            if isinstance(error, TelegramBadRequest) and fine in error.message:
+        except exceptions.AiogramError as error:
+            if isinstance(error, exceptions.TelegramBadRequest) and fine in error.message:
                 return True
-            if isinstance(error, TelegramBadRequest) and unfit and unfit in error.message:
+            if isinstance(error, exceptions.TelegramBadRequest) and unfit and unfit in error.message:
                 return False
             await self._note_failure(chat, error)
             raise translate_send(error) from None
@@ -110,20 +103,20 @@ class MessageSender:
         await self._pace.wait(int(method.chat_id))
         try:
             return await self._bot(method)
-        except TelegramMigrateToChat as error:
+        except exceptions.TelegramMigrateToChat as error:
             await self._chats.move(int(method.chat_id), error.migrate_to_chat_id)
             # What it answers was said in the old group, whose messages the new one does not have.
             change = {"chat_id": error.migrate_to_chat_id, "reply_parameters": None}
             return await self._bot(method.model_copy(update=change))
-        except TelegramBadRequest as error:
+        except exceptions.TelegramBadRequest as error:
             if not isinstance(method, methods.SendPhoto) or not any(word in error.message for word in _UNFIT_PHOTO):
                 raise
             return await self._bot(_as_document(method))
 
-    async def _note_failure(self, chat: int, error: AiogramError) -> None:
-        if isinstance(error, TelegramForbiddenError):
+    async def _note_failure(self, chat: int, error: exceptions.AiogramError) -> None:
+        if isinstance(error, exceptions.TelegramForbiddenError):
             await self._chats.mark_unreachable(chat, describe(error))
-        elif isinstance(error, TelegramRetryAfter):
+        elif isinstance(error, exceptions.TelegramRetryAfter):
             self._pace.hold(chat, float(error.retry_after))
 
     async def _plan(self, chat: int, outbound: Outbound) -> AsyncIterator[_SendMethod]:
@@ -231,13 +224,11 @@ def channel_errors(*, passing: bool = False) -> Generator[None]:
     """Raise ChannelError if a call in the block fails; with `passing`, errors that may go away stay as they are."""
     try:
         yield
-    except AiogramError as error:
+    except exceptions.AiogramError as error:
         if passing and is_passing(error):
             raise
         raise translate_call(error) from None
 
-
-# ── pace ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 LONGEST_WAIT: Final = 5.0
 """Seconds; whoever would wait longer is sent away."""
@@ -246,10 +237,8 @@ _MOST_CHATS: Final = 10_000
 
 
 class SendPace:
-    """A rate limiter for the bot as a whole, for each chat, and for each group within a minute.
-
-    Telegram refuses whoever writes faster than it allows, and the refusals grow longer.
-    """
+    """A rate limiter for the bot as a whole, for each chat, and for each group within a minute. Telegram refuses
+    whoever writes faster than it allows, and the refusals grow longer."""
 
     def __init__(self, options: TelegramOptions, clock: Clock) -> None:
         self._clock = clock
@@ -261,10 +250,8 @@ class SendPace:
         self._last_in_group: dict[int, deque[float]] = {}
 
     async def wait(self, chat: int, *, is_edit: bool = False) -> None:
-        """Wait until the next message may go to that chat. An edit does not count as a message of a group.
-
-        Raises SendFailed if that is long from now: a waiting message cannot be told from one that is being sent.
-        """
+        """Wait until the next message may go to that chat. An edit does not count as a message of a group. Raises
+        SendFailed if that is long from now: a waiting message cannot be told from one that is being sent."""
         counts = chat < 0 and not is_edit
         while (seconds := self._first_free(chat, counts=counts) - self._clock.monotonic()) > 0:
             if seconds > LONGEST_WAIT:
@@ -286,7 +273,6 @@ class SendPace:
         return free
 
     def hold(self, chat: int, seconds: float) -> None:
-        """Telegram said how long to wait."""
         until = self._clock.monotonic() + seconds
         self._next_in_chat[chat] = max(until, self._next_in_chat.get(chat, 0.0))
 
@@ -295,8 +281,6 @@ class SendPace:
         recent = now - _MINUTE
         self._last_in_group = {chat: times for chat, times in self._last_in_group.items() if times[-1] > recent}
 
-
-# ── signs that work goes on ─────────────────────────────────────────────────────────────────────────────────
 
 _ONE: Final = (
     "❤👍👎🔥🥰👏😁🤔🤯😱🤬😢🎉🤩🤮💩🙏👌🕊🤡🥱🥴😍🐳🌚🌭💯🤣⚡🍌🏆💔🤨😐"

@@ -14,7 +14,6 @@ from finclaw.kernel.record import Blob
 from finclaw.storage.files import Files
 
 BLOBS: Final = "blobs"
-"""In the state directory."""
 NAME: Final = re.compile("[0-9a-f]{64}")
 MOST_BYTES: Final = 20_000_000
 MOST_PIXELS: Final = 50_000_000
@@ -62,7 +61,6 @@ class BlobDirectory:
             self._files.replace(path, data)
 
     def read(self, sha256: str) -> bytes | None:
-        """None: there is no such file."""
         return self._files.read(self._path(sha256)) or None  # none is empty
 
     def names(self) -> set[str]:
@@ -111,7 +109,7 @@ def read_image_header(data: bytes) -> ImageHeader | None:
     burst (`docs/decisions/0022-blobs.md`).
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and len(data) >= 24:
-        return _header("image/png", _big(data[16:20]), _big(data[20:24]))
+        return _header("image/png", int.from_bytes(data[16:20]), int.from_bytes(data[20:24]))
     if data.startswith((b"GIF87a", b"GIF89a")) and len(data) >= 10:
         return _header("image/gif", _little(data[6:8]), _little(data[8:10]))
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
@@ -152,13 +150,13 @@ def _read_jpeg(data: bytes) -> ImageHeader | None:
             continue
         if marker in _FRAME_HEADERS:
             frame = data[at + 5 : at + 9]
-            return _header("image/jpeg", _big(frame[2:4]), _big(frame[:2])) if len(frame) == 4 else None
-        at += 2 + _big(data[at + 2 : at + 4])
+            return (
+                _header("image/jpeg", int.from_bytes(frame[2:4]), int.from_bytes(frame[:2]))
+                if len(frame) == 4
+                else None
+            )
+        at += 2 + int.from_bytes(data[at + 2 : at + 4])
     return None
-
-
-def _big(data: bytes) -> int:
-    return int.from_bytes(data, "big")
 
 
 def _little(data: bytes) -> int:

@@ -250,10 +250,8 @@ def _decode_json(json: bytes, decode: Callable[[bytes], T]) -> T:
 
 
 def _rescue(line: bytes, decode: Callable[[bytes], T]) -> Generator[T]:
-    """Find records with a right checksum inside a damaged line: behind a lost newline, or behind a torn write.
-
-    A record nested in another object does not count: a model could have written it there, with its checksum.
-    """
+    """Find records with a right checksum inside a damaged line: behind a lost newline, or behind a torn write. A
+    record nested in another object does not count: a model could have written it there, with its checksum."""
     begin = 0
     for seal in _SEAL.finditer(line):
         if line[seal.end() : seal.end() + 1] in (b",", b"]", b"}"):

@@ -35,7 +35,6 @@ def list_directories(sessions: Path) -> list[Path]:
 
 
 def copy_sessions(sessions: Path, target: Path) -> None:
-    """Copy the files of all conversations, without locks and half-written files."""
     if sessions.is_dir():
         shutil.copytree(sessions, target, ignore=shutil.ignore_patterns("*.lock", "*.new"))
 

@@ -46,8 +46,6 @@ UNCOUNTED: Final = -1
 
 
 class LockedSession:
-    """A session's files while its write lock is held."""
-
     def __init__(self, files: SessionFiles, handle: LockHandle, sessions: "OpenSessions") -> None:
         self.files = files
         self.logs = files.logs
@@ -111,7 +109,10 @@ class OpenSessions:
             try:
                 yield LockedSession(files, handle, self)
             finally:
-                self._report_repairs(session, files)
+                if files.findings:
+                    texts = tuple(finding.text for finding in files.findings)
+                    files.findings.clear()
+                    self._emit(SessionRepaired(session=session, findings=texts))
 
     async def _settle(self, session: str, files: SessionFiles) -> None:
         state = await self._load(session, files)
@@ -134,12 +135,6 @@ class OpenSessions:
             clean = (key for key, known in self._known.items() if not known.logs.dirty)
             self._known.pop(next(clean, session), None)
 
-    def _report_repairs(self, session: str, files: SessionFiles) -> None:
-        if files.findings:
-            texts = tuple(finding.text for finding in files.findings)
-            files.findings.clear()
-            self._emit(SessionRepaired(session=session, findings=texts))
-
     async def look(self, session: str, turn: str) -> tuple[Sequence[MessageLine], Sequence[TurnEvent]]:
         """Return a session's lines and a turn's log without lock or repair, from a disk that takes no writes."""
         files = SessionFiles(self._files, self.directory(session))
@@ -158,14 +153,11 @@ class OpenSessions:
             self._pool.shutdown()
 
     async def present(self) -> Collection[Path]:
-        """Return the directories whose sessions exist."""
         return (await self._directories(missing=False)).keys()
 
     async def remove_missing(self, earlier: Collection[Path], before: datetime) -> None:
-        """Remove directories of pruned sessions: those in `earlier`, and those last written before that time.
-
-        A session may be missing for another reason, such as a restored database; its directory is left.
-        """
+        """Remove directories of pruned sessions: those in `earlier`, and those last written before that time. A
+        session may be missing for another reason, such as a restored database; its directory is left."""
         for path, identity in (await self._directories(missing=True)).items():
             written = await self.run(lambda: _last_written(path))  # noqa: B023  awaited at once
             if path in earlier or written < before.timestamp():
@@ -243,7 +235,6 @@ def read_state(db: apsw.Connection, ids: PublicIds, key: str, turns: Sequence[st
 
 
 def start_times(db: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
-    """Return when each of these sessions began, as far as they exist."""
     sql = "SELECT key, created_at FROM session WHERE key IN (SELECT value FROM json_each(?))"
     rows = db.execute(sql, (write(keys),))
     return {str(key): int(at) for key, at in rows}

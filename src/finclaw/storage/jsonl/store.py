@@ -48,9 +48,9 @@ from finclaw.storage.sqlite import conversation, joining
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.sessions import fill
-from finclaw.storage.sqlite.store import SqliteStore, open_writer
+from finclaw.storage.sqlite.store import SqliteStore
 from finclaw.storage.sqlite.transcript import Folded, Transcript
-from finclaw.storage.sqlite.writer import Writer
+from finclaw.storage.sqlite.writer import Writer, open_writer
 from finclaw.storage.upkeep.erasure import Target
 from finclaw.transcript.fold import fold, touches_only_own
 
@@ -78,10 +78,8 @@ def open_jsonl_store(
 def _to_the_end(
     method: Callable[Concatenate["JsonlStore", P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["JsonlStore", P], "CoroutineType[Any, Any, T]"]:
-    """Run the method to its end also when the caller is cancelled; the caller leaves when it is done.
-
-    Such a method must not call another: a copy of the store waits for those that run, and holds back new ones.
-    """
+    """Run the method to its end also when the caller is cancelled; the caller leaves when it is done. Such a method
+    must not call another: a copy of the store waits for those that run, and holds back new ones."""
 
     @wraps(method)
     async def run(self: "JsonlStore", *args: P.args, **kwargs: P.kwargs) -> T:
@@ -107,8 +105,6 @@ class JsonlStore(SqliteStore):
         """Cleared while a copy of the store holds back tasks."""
         self._resumed.set()
         self._closed = False
-
-    # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @_to_the_end
     async def claim(
@@ -210,8 +206,6 @@ class JsonlStore(SqliteStore):
         before = tuple(line.message for line in lines if added and (self.ids.row(line.turn) or 0) < row)
         return replace(trace, before=before, messages=own, whole=0 < len(own) == added)
 
-    # ── sessions ────────────────────────────────────────────────────────────────────────────────────────────
-
     @_to_the_end
     async def messages(self, session: str) -> Sequence[Message]:
         if not await self._has_files(session):
@@ -287,8 +281,6 @@ class JsonlStore(SqliteStore):
                 await locked.afterwards(lambda: locked.files.rewrite(locked.files.lines(), locked.files.version + 1))
             return found
 
-    # ── removal ─────────────────────────────────────────────────────────────────────────────────────────────
-
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
         if dry_run:
             return await super().prune(before, dry_run=True)
@@ -313,10 +305,7 @@ class JsonlStore(SqliteStore):
     async def _erase(self, target: Target) -> int:
         return await self._sessions.erase(target, super()._erase)
 
-    # ── the store ───────────────────────────────────────────────────────────────────────────────────────────
-
     async def run_to_the_end(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do all of it, also when the caller is cancelled meanwhile; the caller leaves when it is done."""
         await self._resumed.wait()
         if self._closed:
             raise StoreFailed("the store is closed")

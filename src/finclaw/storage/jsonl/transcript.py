@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
-    """The database's state of a conversation that is kept in files."""
-
     version: int
     cleared: int
     """The version that its last reset made; older messages are forgotten."""
@@ -59,7 +57,6 @@ class SessionFiles:
         self._base, events = (directory / MESSAGES / name for name in NAMES)
         self.logs = TurnLogs(files, events)
         self.version = 0
-        """The version of the base."""
         self.settled = False
         """Whether this object, the files and the database agree."""
         self.findings: list[IntegrityFinding] = []
@@ -120,7 +117,6 @@ class SessionFiles:
         self.settled = False
 
     def look(self) -> tuple[IntegrityFinding, ...]:
-        """Return what a repair would find."""
         return repair_transcript(self._files.read(self._base)).report.findings
 
     def repair(self, *, keep_unfinished: bool = True) -> None:
@@ -163,10 +159,8 @@ class SessionFiles:
         return next((turn for turn in self.logs.turns if turn in ended), None)
 
     def _read_unmarked(self, pending: str | None, version: int) -> Base | None:
-        """Read the base's version. Return the base if it does not end with a mark.
-
-        An interrupted fold is taken off if its events are still there; everything else is kept and repaired.
-        """
+        """Read the base's version. Return the base if it does not end with a mark. An interrupted fold is taken off
+        if its events are still there; everything else is kept and repaired."""
         base = self._read()
         self.version = base.mark.version
         if base.ends_with_mark:
@@ -196,14 +190,9 @@ def copy_name(version: int) -> str:
     return f"copy-{version}"
 
 
-# ── events.jsonl ────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class EventLine(Struct, frozen=True, tag="event", omit_defaults=True):
-    """One event of a turn. `until` is the `seq` of the last line that was written together with this one.
-
-    `ending` lines came with the end of the turn: they count only once the database says that it has ended.
-    """
+    """One event of a turn. `until` is the `seq` of the last line that was written together with this one. `ending`
+    lines came with the end of the turn: they count only once the database says that it has ended."""
 
     turn: str
     seq: int
@@ -241,7 +230,6 @@ def read_log(raw: bytes) -> LogScan:
 
 
 def group(turn: str, seq: int, events: Sequence[TurnEvent], *, ending: bool = False) -> tuple[EventLine, ...]:
-    """Return the lines of events that are written together."""
     until = seq + len(events) - 1
     return tuple(EventLine(turn, number, until, event, ending) for number, event in enumerate(events, seq))
 
@@ -251,10 +239,8 @@ def write_lines(lines: Sequence[EventLine]) -> bytes:
 
 
 def unbroken_prefix(lines: Sequence[EventLine]) -> tuple[EventLine, ...]:
-    """Return the log that a resumed turn may build upon: the lines up to the first lost one.
-
-    Of the lines behind that only the starts of tools are kept: it must not be forgotten that these may have run.
-    """
+    """Return the log that a resumed turn may build upon: the lines up to the first lost one. Of the lines behind that
+    only the starts of tools are kept: it must not be forgotten that these may have run."""
     counted = [line for line in lines if not line.ending]
     whole = next((index for index, line in enumerate(counted) if line.seq != index), len(counted))
     started = (line for line in counted[whole:] if isinstance(line.event, ToolStarted))
@@ -320,7 +306,6 @@ class TurnLogs:
         self._cut()
 
     def drop(self, turn: str) -> None:
-        """Forget the log of a turn that has ended."""
         self.keep({name: lines for name, lines in self.turns.items() if name != turn})
 
     def keep(self, turns: Turns) -> None:

@@ -218,7 +218,6 @@ def revoke_grant(db: apsw.Connection, grant_id: str) -> bool:
 
 
 def forget_grants(db: apsw.Connection, session: str) -> None:
-    """The conversation starts anew: what was granted for it ends with it."""
     db.execute("DELETE FROM standing_grant WHERE session = ?", (session,))
 
 
@@ -241,7 +240,6 @@ class ApprovalTimes:
         """When the time of an approval is over, on the monotonic clock, by its id."""
 
     def see(self, approvals: Iterable[Approval]) -> None:
-        """Begin to measure those that are open."""
         now = self._clock.now()
         elapsed = self._clock.monotonic()
         for each in approvals:
@@ -254,7 +252,6 @@ class ApprovalTimes:
             self._due.pop(each, None)
 
     def now(self) -> dict[str, Any]:
-        """The parameters by which a statement knows whose time is over."""
         elapsed = self._clock.monotonic()
         late = [approval_id for approval_id, due in self._due.items() if due <= elapsed]
         return expiry_at(self._clock.now(), late)

@@ -302,7 +302,6 @@ def touch(db: apsw.Connection, key: str) -> None:
 
 
 def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, str] | None:
-    """Return the turn that a message began, with its session."""
     row = ids.must_row(inbound_id)
     found = db.execute(
         "SELECT key FROM turn JOIN session ON session.id = turn.session WHERE turn.id = ?", (row,)
@@ -311,5 +310,4 @@ def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, 
 
 
 def count_added(db: apsw.Connection, turn: int) -> int:
-    """How many messages a turn added when it was folded."""
     return int(db.execute("SELECT last_message - first_message + 1 FROM turn WHERE id = ?", (turn,)).get or 0)

@@ -35,21 +35,15 @@ def exactly(one: str, other: str) -> str:
     return str(Decimal(one) + Decimal(other))
 
 
-_ENTER: Final = f"""
-    INSERT INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (day, agent, user, model) DO UPDATE SET
-    calls = min(calls + excluded.calls, {_MOST}),
-    interrupted = min(interrupted + excluded.interrupted, {_MOST}),
-    overstated = min(overstated + excluded.overstated, {_MOST}),
-    input = min(input + excluded.input, {_MOST}),
-    output = min(output + excluded.output, {_MOST}),
-    cache_read = min(cache_read + excluded.cache_read, {_MOST}),
-    cache_write = min(cache_write + excluded.cache_write, {_MOST}),
-    cost = iif(excluded.cost = '0', cost, exactly(cost, excluded.cost)),
-    saved = iif(excluded.saved = '0', saved, exactly(saved, excluded.saved)),
-    interrupted_cost =
-        iif(excluded.interrupted_cost = '0', interrupted_cost, exactly(interrupted_cost, excluded.interrupted_cost))
-"""
+_SUMS: Final = ", ".join(f"{name} = min({name} + excluded.{name}, {_MOST})" for name in _COLUMNS.split(", ")[:7])
+_AMOUNTS: Final = ", ".join(
+    f"{name} = iif(excluded.{name} = '0', {name}, exactly({name}, excluded.{name}))"
+    for name in _COLUMNS.split(", ")[7:]
+)
+_ENTER: Final = (
+    f"INSERT INTO spend (day, agent, user, model, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    f"ON CONFLICT (day, agent, user, model) DO UPDATE SET {_SUMS}, {_AMOUNTS}"
+)
 
 
 def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
@@ -64,7 +58,6 @@ def enter(db: apsw.Connection, spend: Sequence[Spend]) -> None:
 
 
 def move(db: apsw.Connection, user: str, to: str) -> None:
-    """Let another user have what this one has spent."""
     columns = f"day, agent, user, model, {_COLUMNS}"
     for day, agent, _, model, *row in db.execute(f"SELECT {columns} FROM spend WHERE user = ?", (user,)).fetchall():
         db.execute(_ENTER, (day, agent, to, model, *row))
@@ -96,8 +89,6 @@ def _sum(name: str, rows: Sequence[_Row]) -> Cost:
         overstated=overstated,
     )
 
-
-# ── reservations ────────────────────────────────────────────────────────────────────────────────────────────
 
 NOTHING: Final = "0"
 """In the column of a turn that has ended, and of one that an older release has begun."""

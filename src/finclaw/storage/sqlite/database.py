@@ -36,10 +36,8 @@ STATEMENTS = 512
 def open_database(
     path: Path, *, vfs: str | None = None, synchronous: Synchronous = "FULL", exclusive: bool = False
 ) -> apsw.Connection:
-    """A connection in WAL mode with every commit on disk before it returns, migrated to this version.
-
-    `vfs` and `synchronous` exist for the power-loss tests, which prove that FULL is needed.
-    """
+    """A connection in WAL mode with every commit on disk before it returns, migrated to this version. `vfs` and
+    `synchronous` exist for the power-loss tests, which prove that FULL is needed."""
     is_alone = path.exists() and not has_journal(path)
     try:
         db = apsw.Connection(str(path), vfs=vfs, statementcachesize=STATEMENTS)
@@ -98,9 +96,7 @@ def _migrate(db: apsw.Connection, path: Path) -> None:
 
 def begin_boot(db: apsw.Connection, take_over: Callable[[apsw.Connection], None]) -> tuple[str, int]:
     """Raise the boot epoch: from now on no earlier process can commit. Returns the database's name and the epoch.
-
-    `take_over` does in the same commit what earlier processes have left undone.
-    """
+    `take_over` does in the same commit what earlier processes have left undone."""
     with db:
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'")
         take_over(db)
@@ -223,7 +219,6 @@ def _copy(source: apsw.Connection, target: Path) -> None:
 
 
 def check(db: apsw.Connection, path: Path) -> None:
-    """Check the integrity of the file. Raises StoreCorrupt."""
     told = str(db.execute("PRAGMA integrity_check(1)").get)
     if told != "ok":
         raise StoreCorrupt(f"{str(path)!r} is damaged ({told})")

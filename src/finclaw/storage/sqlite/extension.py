@@ -77,8 +77,6 @@ class ExtensionDatabase:
             self._executor = ThreadPoolExecutor(1, f"finclaw-{self._extension}")
         return await wait_shielded(asyncio.get_running_loop().run_in_executor(self._executor, run))
 
-    # ── in its thread ───────────────────────────────────────────────────────────────────────────────────────
-
     def _do(self, work: Callable[[Transaction], T]) -> T:
         try:
             return self._within(self._open(), work)

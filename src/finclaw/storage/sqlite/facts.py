@@ -53,7 +53,6 @@ def _row(fact: Fact) -> tuple[object, ...]:
 
 
 def find(db: apsw.Connection, ids: PublicIds, session: str, subject: str | None, limit: int) -> list[SessionFact]:
-    """The newest first."""
     rows = db.execute(
         f"SELECT id, {_COLUMNS} FROM fact WHERE session = (SELECT id FROM session WHERE key = ?1) "
         "AND (?2 IS NULL OR subject = ?2) ORDER BY id DESC LIMIT ?3",

@@ -123,7 +123,6 @@ def accept_again(db: apsw.Connection, ids: PublicIds, inbound_id: str, now: date
 
 
 def is_behind_another(db: apsw.Connection, ids: PublicIds, accepted: Accepted) -> bool:
-    """Whether an earlier message of its session has not ended."""
     earlier = db.execute(
         "SELECT 1 FROM inbound AS this JOIN inbound AS other ON other.session = this.session "
         "AND other.ticket < this.ticket AND other.kind IS NULL WHERE this.id = ? LIMIT 1",
@@ -185,7 +184,6 @@ def mark_stopped(db: apsw.Connection, ids: PublicIds, inbound_ids: Sequence[str]
 
 
 def _add_reason(db: apsw.Connection, turn: int, reason: str) -> None:
-    """Add a reason to the outcomes of the messages that this turn has answered."""
     found = db.execute(
         "SELECT id, body FROM outcome WHERE id = ?1 OR id IN (SELECT id FROM joined WHERE turn = ?1)", (turn,)
     ).fetchall()
@@ -196,7 +194,6 @@ def _add_reason(db: apsw.Connection, turn: int, reason: str) -> None:
 
 
 def find_target(db: apsw.Connection, ids: PublicIds, inbound: Inbound) -> Accepted | None:
-    """The message that an edit or a deletion names, in the same conversation."""
     name = inbound_name(replace(inbound, kind="message", message_id=inbound.target or ""))
     found = db.execute("SELECT id, kind FROM inbound WHERE name = ?", (name,)).fetchone()
     return None if found is None or found[1] == ERASED else find_accepted(db, ids, int(found[0]))
@@ -271,10 +268,8 @@ def find(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> InboundRecord 
 
 
 def find_unsolicited(db: apsw.Connection, ids: PublicIds, session: str, after: str | None) -> Unsolicited:
-    """Messages to people who had not asked: cards, reminders, expiries, results of approved actions.
-
-    The place to go on from is just before the first that has not ended, so that it is not passed by.
-    """
+    """Messages to people who had not asked: cards, reminders, expiries, results of approved actions. The place to go
+    on from is just before the first that has not ended, so that it is not passed by."""
     newest = int(db.execute("SELECT coalesce(max(id), 0) FROM inbound").get)
     known = ids.row(after or "")
     since = max(0, newest - LOOKED_BACK, known or 0)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import apsw
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import SessionError
@@ -87,10 +87,8 @@ def withdraw(db: apsw.Connection, inbound: int) -> None:
 
 
 def withdraw_replies(db: apsw.Connection, inbound: int) -> bool:
-    """Withdraw an answer that a person does not want any more; gives whether there was something to withdraw.
-
-    What confirms an order, or is the gateway's own, stays.
-    """
+    """Withdraw an answer that a person does not want any more; gives whether there was something to withdraw. What
+    confirms an order, or is the gateway's own, stays."""
     db.execute(
         "UPDATE unit SET state = 'superseded' WHERE id BETWEEN ? AND ? AND state = 'planned' "
         "AND (SELECT body ->> '$.outbound.kind' FROM unit_body WHERE unit_body.id = unit.id) = 'reply'",
@@ -137,14 +135,12 @@ def items_of(db: apsw.Connection, ids: PublicIds, inbound: int) -> tuple[OutboxI
 
 
 def texts(db: apsw.Connection, inbound: int) -> list[str]:
-    """What a message was answered, part by part."""
     rows = db.execute("SELECT body FROM unit_body WHERE id BETWEEN ? AND ? ORDER BY id", units_of(inbound))
     bodies = [read_unit(str(body)) for (body,) in rows]
     return [body.outbound.text for body in bodies if not body.is_preview]
 
 
 def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
-    """What became of all the units of a message."""
     rows = db.execute("SELECT state FROM unit WHERE id BETWEEN ? AND ?", units_of(inbound))
     states = {str(state) for (state,) in rows} - {"superseded"}
     if not states:
@@ -159,25 +155,17 @@ def delivery(db: apsw.Connection, inbound: int) -> DeliveryState:
 def _read(ids: PublicIds, row: tuple[Any, ...]) -> OutboxItem:
     number, state, text, at, attempts, doubts, platform_id, key = row
     inbound, seq = divmod(int(number), UNITS)
-    body = read_unit(str(text))
     return OutboxItem(
         id=ids.unit(inbound, seq),
         session=str(key),
         inbound_id=ids.inbound(inbound),
-        turn_id=body.turn_id,
         seq=seq,
-        channel=body.channel,
-        account=body.account,
-        conversation=body.conversation,
-        outbound=body.outbound,
         planned_at=from_micros(int(at)),
         state=state,
         attempts=int(attempts),
         doubts=int(doubts),
         platform_id=platform_id,
-        span=body.span,
-        is_preview=body.is_preview,
-        edits=body.edits,
+        **asdict(read_unit(str(text))),
     )
 
 

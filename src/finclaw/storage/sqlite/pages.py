@@ -107,7 +107,6 @@ def packed_pages(db: apsw.Connection, session: int) -> Iterator[Page]:
 
 
 def packed_between(db: apsw.Connection, session: int, first: int, last: int) -> Iterator[Message]:
-    """By their numbers."""
     rows = db.execute(
         "SELECT numbers, length, beside, words FROM page WHERE session = ? AND id >= ? ORDER BY id", (session, first)
     )

@@ -80,9 +80,6 @@ def save(db: apsw.Connection, person: Person, now: datetime) -> None:
     )
 
 
-# ── the entries of the settings ─────────────────────────────────────────────────────────────────────────────
-
-
 def is_seeded(db: apsw.Connection, entries: Sequence[Entry]) -> bool:
     """Every start asks, and nearly none has anything to write."""
     found = [(name, {_owner(db, who) for who in known_as}) for name, known_as in entries if known_as]
@@ -143,8 +140,6 @@ def forget(db: apsw.Connection, who: str) -> None:
 def _owner(db: apsw.Connection, who: str) -> str | None:
     return db.execute("SELECT person FROM identity WHERE who = ?", (who,)).get
 
-
-# ── contact history ─────────────────────────────────────────────────────────────────────────────────────────
 
 MOST_TOPICS: Final = 5
 LOOKED_BACK: Final = 10_000  # rows that `read_last_texts` looks at while somebody waits

@@ -68,10 +68,8 @@ def restore(db: apsw.Connection, key: str, messages: Sequence[Message], earlier:
 
 
 def fill(db: apsw.Connection, key: str, messages: Sequence[Message], earlier: Sequence[Fact], now: datetime) -> int:
-    """Make a session with all that is kept beside these messages, of which nobody knows an older state; return its row.
-
-    Its version is one that no copy in memory can have, not even of a namesake that was removed.
-    """
+    """Make a session with all that is kept beside these messages, of which nobody knows an older state; return its
+    row. Its version is one that no copy in memory can have, not even of a namesake that was removed."""
     if len({message.id for message in messages}) < len(messages):
         raise SessionError("two of the messages have the same id; ids are unique in a conversation")
     at = to_micros(now)
@@ -91,10 +89,8 @@ def fill(db: apsw.Connection, key: str, messages: Sequence[Message], earlier: Se
 
 
 def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[IntegrityFinding, ...]:
-    """Make the conversation whole. The epoch stays: a turn that runs meanwhile goes on.
-
-    Messages up to the first change stay in their rows, and the rest gets new ones: no row ever means another message.
-    """
+    """Make the conversation whole. The epoch stays: a turn that runs meanwhile goes on. Messages up to the first
+    change stay in their rows, and the rest gets new ones: no row ever means another message."""
     session = conversation.session_row(db, key)
     if session is None:
         return ()
@@ -112,6 +108,5 @@ def repair(db: apsw.Connection, key: str, *, dry_run: bool) -> tuple[IntegrityFi
 
 
 def _common(old: Sequence[Message], fresh: Sequence[Message]) -> int:
-    """How many messages at the beginning are the same."""
     pairs = enumerate(zip(old, fresh, strict=False))
     return next((place for place, (one, other) in pairs if one != other), min(len(old), len(fresh)))

@@ -34,10 +34,8 @@ def recall_sessions(db: apsw.Connection, extension: str) -> dict[str, Any]:
 
 
 def remember(db: apsw.Connection, extension: str, session: str, text: str, turn: int | None = None) -> None:
-    """`turn` is the one that remembers it, if it is one: a reset that took its conversation took this with it.
-
-    Also where the turn has ended: a tool that ignored its cancellation at the reset still knows what was forgotten.
-    """
+    """`turn` is the one that remembers it, if it is one: a reset that took its conversation took this with it. Also
+    where the turn has ended: a tool that ignored its cancellation at the reset still knows what was forgotten."""
     superseded = db.execute(
         "SELECT 1 FROM turn JOIN session ON session.id = turn.session "
         "WHERE turn.id = ? AND key = ? AND turn.epoch < session.epoch",

@@ -65,11 +65,10 @@ from finclaw.storage.sqlite import (
 )
 from finclaw.storage.sqlite.approvals import ApprovalTimes, Words
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
-from finclaw.storage.sqlite.database import begin_boot, close_quietly, copy_database, explain, open_database
-from finclaw.storage.sqlite.facts import MOST as MOST_FACTS
+from finclaw.storage.sqlite.database import copy_database, open_database
 from finclaw.storage.sqlite.persons import Entry
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
-from finclaw.storage.sqlite.writer import Ledger, LoopWriter, ThreadWriter, Writer, WriterTask, write_probe
+from finclaw.storage.sqlite.writer import Writer, WriterTask, open_writer, write_probe
 from finclaw.storage.upkeep import erasure
 from finclaw.storage.upkeep.erasure import Target
 from finclaw.storage.upkeep.retention import Sweep, limit_prune_time
@@ -88,18 +87,6 @@ def open_store(
     """Open and migrate; raises ConfigError, StoreFailed or StoreCorrupt. Needs the state lock and a running loop."""
     writer, ids = open_writer(database or open_database(path), path, threaded=threaded)
     return SqliteStore(writer, clock, ids)
-
-
-def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Writer, PublicIds]:
-    """Take the database over from every earlier process."""
-    try:
-        name, boot = begin_boot(db, costs.interrupt_all)
-    except apsw.Error as error:
-        close_quietly(db)
-        raise explain(error, path) from error
-    ledger = Ledger(db, path, boot)
-    loop = asyncio.get_running_loop()
-    return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)
 
 
 class SqliteStore:
@@ -427,7 +414,7 @@ class SqliteStore:
         found = await self.read(lambda db: turn_traces.find_last(db, self.ids, session))
         return None if found is None else await self.turn(found)
 
-    async def facts(self, session: str, subject: str | None = None, limit: int = MOST_FACTS) -> Sequence[SessionFact]:
+    async def facts(self, session: str, subject: str | None = None, limit: int = facts.MOST) -> Sequence[SessionFact]:
         return await self.read(lambda db: facts.find(db, self.ids, session, subject, limit))
 
     # ── erasure: each session is one all-or-nothing task ────────────────────────────────────────────────────

@@ -22,7 +22,6 @@ class Folded(Struct, frozen=True):
     last_message: int
     events: int
     blobs: Sequence[str] = ()
-    """What its images refer to."""
 
 
 class Transcript:
@@ -152,7 +151,6 @@ _INSERT: Final = "INSERT INTO message (id, session, name, body, words) VALUES (?
 
 
 def _row(message: Message) -> tuple[str, str, str | None]:
-    """The name, the body and the words."""
     if words := words_of(message):
         return message.id, write(message_meta(message)), f"{message.role}\n{write(words)}"
     return message.id, write(message), None
@@ -167,7 +165,6 @@ def add(db: apsw.Connection, session: int, messages: Sequence[Message], last: in
 
 
 def last_message(db: apsw.Connection) -> int:
-    """Return the number of the last message of all."""
     latest = "coalesce((SELECT max(id) FROM message), 0), coalesce((SELECT max(id) FROM page), 0)"
     return int(db.execute(f"SELECT max({latest})").get)
 

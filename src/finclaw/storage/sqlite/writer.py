@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import apsw
 
 from finclaw.errors import SessionError, StoreCorrupt, StoreFailed, Superseded
-from finclaw.storage.sqlite.database import boot_epoch, explain, mark_closed
+from finclaw.storage.sqlite import costs
+from finclaw.storage.sqlite.codec import PublicIds
+from finclaw.storage.sqlite.database import begin_boot, boot_epoch, close_quietly, explain, mark_closed
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +37,8 @@ LAZY_SECONDS: Final = 0.02
 
 @dataclass(slots=True, eq=False)
 class WriterTask(Generic[T]):
-    """One all-or-nothing piece of work. `then` runs on the loop after the commit, also if its caller is gone.
-
-    A `repeatable` one changes nothing but the database, so it may be undone and done again.
-    """
+    """One all-or-nothing piece of work. `then` runs on the loop after the commit, also if its caller is gone. A
+    `repeatable` one changes nothing but the database, so it may be undone and done again."""
 
     run: Callable[[apsw.Connection], T]
     future: "asyncio.Future[T]"
@@ -234,17 +234,30 @@ def write_probe(db: apsw.Connection) -> None:
     db.execute(f"PRAGMA user_version = {int(db.pragma('user_version'))}")  # rewrites a page, also with the same value
 
 
-class Writer(Protocol):
-    health: WriteHealth
+class Writer:
+    def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
+        self._ledger = ledger
+        self._loop = loop
+        self.health = WriteHealth()
+        self._waiting: list[WriterTask[Any]] = []
+        self._closed = False
 
     def submit(self, work: WriterTask[Any], *, lazy: bool = False) -> None:
         """Never raises, never waits. A lazy work rides with the next group."""
-        ...
+        if self._closed:
+            work.settle(StoreFailed("the store is closed"))
+            return
+        self._schedule(lazy=lazy)
+        self._waiting.append(work)
 
-    async def close(self) -> None: ...
+    def _schedule(self, *, lazy: bool) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
 
 
-class ThreadWriter:
+class ThreadWriter(Writer):
     """Commits on a thread of its own: while one group is on its way to the disk, the next gathers.
 
     What one round of the loop asks for is handed over at its end, together: the thread is woken once, and finds the
@@ -252,22 +265,15 @@ class ThreadWriter:
     """
 
     def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
-        self._ledger = ledger
-        self._loop = loop
+        super().__init__(ledger, loop)
         self._queue: queue.SimpleQueue[list[WriterTask[Any]]] = queue.SimpleQueue()
-        self.health = WriteHealth()
-        self._waiting: list[WriterTask[Any]] = []
         self._is_urgent = False
         self._timer: asyncio.TimerHandle | None = None
         self._lazy_until = 0.0
         self._thread = threading.Thread(target=self._run, name="finclaw-store", daemon=True)
         self._thread.start()
-        self._closed = False
 
-    def submit(self, work: WriterTask[Any], *, lazy: bool = False) -> None:
-        if self._closed:
-            work.settle(StoreFailed("the store is closed"))
-            return
+    def _schedule(self, *, lazy: bool) -> None:
         if not lazy and not self._is_urgent:
             self._is_urgent = True
             self._loop.call_soon(self._hand_over)
@@ -275,7 +281,6 @@ class ThreadWriter:
             self._lazy_until = self._loop.time() + LAZY_SECONDS
             if self._timer is None:
                 self._timer = self._loop.call_at(self._lazy_until, self._hand_over_late)
-        self._waiting.append(work)
 
     def _hand_over_late(self) -> None:
         """Hand over what nobody took along in time. One timer serves one receipt after the other: a timer for each
@@ -317,27 +322,16 @@ class ThreadWriter:
         await self._loop.run_in_executor(None, self._thread.join)
 
 
-class LoopWriter:
+class LoopWriter(Writer):
     """Commits on the event loop itself: slower, and the same every time, for tests on a virtual clock."""
 
-    def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
-        self._ledger = ledger
-        self._loop = loop
-        self.health = WriteHealth()
-        self._group: list[WriterTask[Any]] = []
-        self._closed = False
-
-    def submit(self, work: WriterTask[Any], *, lazy: bool = False) -> None:
-        if self._closed:
-            work.settle(StoreFailed("the store is closed"))
-            return
-        if not self._group:
+    def _schedule(self, *, lazy: bool) -> None:
+        if not self._waiting:
             self._loop.call_soon(self._run)
-        self._group.append(work)
 
     def _run(self) -> None:
-        group = self._group
-        self._group = []
+        group = self._waiting
+        self._waiting = []
         if group:  # closing may have taken it along
             answers = self._ledger.work(group)
             _settle(self.health, group, answers, self._ledger.written)
@@ -352,3 +346,15 @@ def _settle(health: WriteHealth, group: Sequence[WriterTask[Any]], answers: Sequ
     health.note([answer for work, answer in zip(group, answers, strict=True) if work.mode == "write"], written)
     for work, answer in zip(group, answers, strict=True):
         work.settle(answer)
+
+
+def open_writer(db: apsw.Connection, path: Path, *, threaded: bool) -> tuple[Writer, PublicIds]:
+    """Take the database over from every earlier process."""
+    try:
+        name, boot = begin_boot(db, costs.interrupt_all)
+    except apsw.Error as error:
+        close_quietly(db)
+        raise explain(error, path) from error
+    ledger = Ledger(db, path, boot)
+    loop = asyncio.get_running_loop()
+    return ThreadWriter(ledger, loop) if threaded else LoopWriter(ledger, loop), PublicIds(name)

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import apsw
+from msgspec.structs import replace
 
 from finclaw.kernel.record import Pruned
 from finclaw.kernel.store_port import DEDUPE_DAYS
@@ -37,12 +38,7 @@ class Sweep:
         self._seen = 0
         self._session = 0
         self._still_used: set[int] = set()
-        self._messages = 0
-        self._sessions = 0
-
-    @property
-    def total(self) -> Pruned:
-        return Pruned(messages=self._messages, sessions=self._sessions)
+        self.total = Pruned(messages=0, sessions=0)
 
     def messages(self, db: apsw.Connection) -> bool:
         """Remove messages with their outcome, turn and units."""
@@ -59,7 +55,7 @@ class Sweep:
         if not self._dry_run:
             _remove_messages(db, old)
         self._still_used.update(int(session) for _, session, is_idle, is_old in rows if is_idle and not is_old)
-        self._messages += len(old)
+        self.total = replace(self.total, messages=self.total.messages + len(old))
         if rows:
             self._seen = int(rows[-1][0])
         return len(rows) == PIECE
@@ -83,7 +79,7 @@ class Sweep:
                 room -= max(1, int(messages))
         if not self._dry_run:
             _remove_sessions(db, self._transcript, old)
-        self._sessions += len(old)
+        self.total = replace(self.total, sessions=self.total.sessions + len(old))
         return len(rows) == PIECE or room <= 0
 
 
