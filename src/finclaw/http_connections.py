@@ -69,7 +69,7 @@ async def serve(
 
 
 def cap_for_open_files(soft_limit: int | None = None) -> int:
-    """How many connections without a token fit under this process's limit of open files."""
+    """Return how many connections without a token fit under this process's limit of open files."""
     limit = soft_limit or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return MOST

@@ -147,7 +147,7 @@ def new_approval_id() -> str:
 
 
 def read_approval_id(text: str) -> str | None:
-    """An id as somebody typed it. Case, O for 0 and I or L for 1 are forgiven; anything else, and a part, is none."""
+    """Read a whole id as somebody typed it. Case, O for 0 and I or L for 1 are forgiven."""
     return _read_typed(text, _ID)
 
 

@@ -172,8 +172,6 @@ class ListedApproval(Approval, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """The result of an approved action: how its turn ended, and what the person who asked was told."""
-
     outcome: OutcomeKind
     reply: str | None
     turn_id: str | None

@@ -36,8 +36,6 @@ HEARTBEAT: Final = 30.0
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True):
-    """The first frame of a client: its token, and where it wants to go on."""
-
     token: str | None = None
     after: str | None = None
     conversation: str | None = None

@@ -148,10 +148,9 @@ class ForgetBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QueueView(Struct, frozen=True):
-    """What a session has open: the message that is being answered, then those that wait, in order."""
-
     session: str
     items: Sequence[QueuedMessage]
+    """The message that is being answered, then those that wait, in order."""
 
 
 class BackupView(Struct, frozen=True):
@@ -177,11 +176,10 @@ class RepairView(Struct, frozen=True):
 
 
 class PrunedView(Struct, frozen=True, kw_only=True):
-    """The result of a removal. `older_than_days` is what counted, which may be more than what was asked for."""
-
     messages: int
     sessions: int
     older_than_days: int
+    """What counted, which may be more than what was asked for."""
     dry_run: bool
 
 

@@ -21,7 +21,6 @@ SECRET_HEADER: Final = "X-Telegram-Bot-Api-Secret-Token"
 _LARGEST: Final = 1 << 20
 """Bytes of an update; files do not come this way."""
 
-
 Take = Callable[[dict[str, Any]], Awaitable[None]]
 
 

@@ -22,7 +22,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import carried_over, costs, facts, inbox, joining, outbox, persons
+from finclaw.storage.sqlite import costs, facts, inbox, joining, outbox, persons
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.costs import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -65,9 +65,9 @@ def claim(
     claim = replace(claim, events=events, items=outbox.items_of(db, ids, row))
     if not claim.resumed and len(events) <= 1:
         return claim
-    found = joining.resume(db, ids, row, events)
-    transcript.append(db, row, len(events), found.removed)
-    return replace(claim, events=(*events, *found.removed), joined=found.joined)
+    joined, removed = joining.resume(db, ids, row, events)
+    transcript.append(db, row, len(events), removed)
+    return replace(claim, events=(*events, *removed), joined=joined)
 
 
 def _claim(
@@ -90,9 +90,8 @@ def _claim(
         raise Superseded(f"message {accepted.id} has already ended; its turn cannot begin again")
     attempt, owner = begun
     persons.admit(db, accepted.inbound, now)
-    epoch, version, began, tokens = db.execute(
-        "SELECT epoch, version, created_at, tokens FROM session WHERE id = ?", (owner,)
-    ).fetchall()[0]
+    sql = "SELECT epoch, version, created_at, tokens FROM session WHERE id = ?"
+    epoch, version, began, tokens = db.execute(sql, (owner,)).fetchall()[0]
     reserved = () if reserve is None else (reserve(int(tokens)),)
     calls = costs.encode_calls(TurnCalls(reserved=reserved, beside=left.beside), booked=left.booked)
     db.execute(
@@ -169,18 +168,16 @@ def append_items(
 
 def mark_attempt(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
     row = ids.must_row(inbound_id)
-    db.execute(
-        "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'", (row,)
-    )
+    sql = "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'"
+    db.execute(sql, (row,))
     if db.changes():
         joining.count(db, row, 1)
 
 
 def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCalls | None) -> None:
     row = ids.must_row(inbound_id)
-    db.execute(
-        "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'", (row,)
-    )
+    sql = "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'"
+    db.execute(sql, (row,))
     if db.changes():
         joining.count(db, row, -1)
         if calls is not None:
@@ -220,10 +217,8 @@ def end(
     row = ids.must_row(inbound_id)
     transcript.drop(db, row)
     costs.enter(db, spend)
-    db.execute(
-        "UPDATE turn SET status = 'aborted', ended_at = ?, reserved = ? WHERE id = ?",
-        (to_micros(now), costs.NOTHING, row),
-    )
+    sql = "UPDATE turn SET status = 'aborted', ended_at = ?, reserved = ? WHERE id = ?"
+    db.execute(sql, (to_micros(now), costs.NOTHING, row))
     return True
 
 
@@ -243,9 +238,9 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     if finish.outcome.facts:
         facts.keep(db, session, row, finish.outcome.facts)
     if finish.asks:
-        carried_over.add(db, row, None)
+        inbox.carry_over(db, row, None)
     if finish.told:
-        carried_over.remove(db, [ids.must_row(each) for each in finish.told])
+        inbox.remove_carried_over(db, [ids.must_row(each) for each in finish.told])
     if finish.undoes:  # what was sent of it stays sent; what it has cost, and its facts, stay too
         undone = ids.must_row(finish.undoes)
         db.execute("UPDATE turn SET status = 'undone' WHERE id = ?", (undone,))
@@ -281,19 +276,15 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
         return
     transcript.clear(db, session)
     facts.forget_session(db, session)
-    carried_over.forget_session(db, session)
+    inbox.forget_carried_over(db, session)
     blobs.release(db, "session", session)
-    db.execute(
-        "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?",
-        (session,),
-    )
+    sql = "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?"
+    db.execute(sql, (session,))
 
 
 def begin_session(db: apsw.Connection, key: str, now: datetime) -> None:
-    db.execute(
-        "INSERT INTO session (key, created_at, updated_at) VALUES (?1, ?2, ?2) ON CONFLICT DO NOTHING",
-        (key, to_micros(now)),
-    )
+    sql = "INSERT INTO session (key, created_at, updated_at) VALUES (?1, ?2, ?2) ON CONFLICT DO NOTHING"
+    db.execute(sql, (key, to_micros(now)))
 
 
 def touch(db: apsw.Connection, key: str) -> None:
@@ -303,9 +294,8 @@ def touch(db: apsw.Connection, key: str) -> None:
 
 def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, str] | None:
     row = ids.must_row(inbound_id)
-    found = db.execute(
-        "SELECT key FROM turn JOIN session ON session.id = turn.session WHERE turn.id = ?", (row,)
-    ).fetchone()
+    sql = "SELECT key FROM turn JOIN session ON session.id = turn.session WHERE turn.id = ?"
+    found = db.execute(sql, (row,)).fetchone()
     return None if found is None else (ids.turn(row), str(found[0]))
 
 

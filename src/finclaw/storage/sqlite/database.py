@@ -102,8 +102,7 @@ def begin_boot(db: apsw.Connection, take_over: Callable[[apsw.Connection], None]
         take_over(db)
         db.execute("INSERT INTO meta VALUES ('open', 1) ON CONFLICT (key) DO UPDATE SET value = 1")
     db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    name = str(db.execute("SELECT value FROM meta WHERE key = 'name'").get)
-    return name, boot_epoch(db)
+    return str(db.execute("SELECT value FROM meta WHERE key = 'name'").get), boot_epoch(db)
 
 
 def boot_epoch(db: apsw.Connection) -> int:
@@ -141,10 +140,8 @@ def mark_closed(db: apsw.Connection, boot: int) -> None:
     """Say that the file is whole, and fold the journal in when it is closed. Where that fails, the journal stays."""
     with suppress(apsw.Error):
         with db:
-            db.execute(
-                "UPDATE meta SET value = 0 WHERE key = 'open' AND ? = (SELECT value FROM meta WHERE key = 'boot')",
-                (boot,),
-            )
+            sql = "UPDATE meta SET value = 0 WHERE key = 'open' AND ? = (SELECT value FROM meta WHERE key = 'boot')"
+            db.execute(sql, (boot,))
         if not is_marked_open(db):
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 

@@ -22,8 +22,7 @@ _MARKS: Final = ", ".join("?" * (2 + len(_COLUMNS.split(", "))))
 
 def keep(db: apsw.Connection, session: int, turn: int, facts: Sequence[Fact]) -> None:
     """Add what a turn's tools gave, and let the oldest of the session go."""
-    first, _ = facts_of(turn)
-    _insert(db, session, first, facts)
+    _insert(db, session, facts_of(turn)[0], facts)
     sql = "SELECT id FROM fact WHERE session = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
     oldest = db.execute(sql, (session, MOST - 1)).fetchone()
     if oldest is not None:
@@ -34,8 +33,7 @@ def restore(db: apsw.Connection, session: int, messages: Sequence[Message], earl
     """Give a session those of its new messages, and `earlier` ones that no message tells any more."""
     forget_session(db, session)
     told = [fact for message in messages for result in message.tool_results for fact in result.facts]
-    first, _ = facts_of(-session)
-    _insert(db, session, first, (*earlier, *told))
+    _insert(db, session, facts_of(-session)[0], (*earlier, *told))
 
 
 def _insert(db: apsw.Connection, session: int, first: int, facts: Sequence[Fact]) -> None:

@@ -69,10 +69,8 @@ def accept(db: apsw.Connection, ids: PublicIds, inbound: Inbound, session: str, 
         "ON CONFLICT (key) DO UPDATE SET tickets = tickets + 1, updated_at = excluded.updated_at RETURNING id, tickets",
         (session, at),
     ).fetchall()[0]
-    db.execute(
-        "INSERT INTO inbound (name, digest, session, ticket, body, accepted_at) VALUES (?, ?, ?, ?, ?, ?)",
-        (name, digest, owner, ticket, write_inbound(inbound), at),
-    )
+    sql = "INSERT INTO inbound (name, digest, session, ticket, body, accepted_at) VALUES (?, ?, ?, ?, ?, ?)"
+    db.execute(sql, (name, digest, owner, ticket, write_inbound(inbound), at))
     row = db.last_insert_rowid()
     if key is not None:
         db.execute("INSERT INTO said_key (name, inbound) VALUES (?, ?)", (key, row))
@@ -184,9 +182,8 @@ def mark_stopped(db: apsw.Connection, ids: PublicIds, inbound_ids: Sequence[str]
 
 
 def _add_reason(db: apsw.Connection, turn: int, reason: str) -> None:
-    found = db.execute(
-        "SELECT id, body FROM outcome WHERE id = ?1 OR id IN (SELECT id FROM joined WHERE turn = ?1)", (turn,)
-    ).fetchall()
+    sql = "SELECT id, body FROM outcome WHERE id = ?1 OR id IN (SELECT id FROM joined WHERE turn = ?1)"
+    found = db.execute(sql, (turn,)).fetchall()
     for row, body in found:
         outcome = read_outcome(str(body))
         amended = replace(outcome, reason="; ".join(filter(None, (outcome.reason, reason))))
@@ -221,10 +218,8 @@ def end(
 ) -> bool:
     """Write the one outcome, and what the sender is told with it. False, and nothing, if there was one."""
     row = ids.must_row(inbound_id)
-    db.execute(
-        "UPDATE inbound SET kind = ?, state = 'ended', ended_at = ? WHERE id = ? AND kind IS NULL",
-        (outcome.kind, to_micros(now), row),
-    )
+    sql = "UPDATE inbound SET kind = ?, state = 'ended', ended_at = ? WHERE id = ? AND kind IS NULL"
+    db.execute(sql, (outcome.kind, to_micros(now), row))
     if not db.changes():
         return False
     if len(units) == 1 and units[0].seq == 0 and units[0].outbound.text == outcome.reply:
@@ -295,3 +290,29 @@ def counts(db: apsw.Connection) -> Counts:
         dead_letters=count("inbound WHERE kind IN ('failed', 'expired', 'dropped')"),
         units_dead=count("unit WHERE state = 'dead'"),
     )
+
+
+def carry_over(db: apsw.Connection, row: int, line: str | None) -> None:
+    """Keep an ended message for the next turn of its sender, until that has told its model: a crash loses nothing.
+
+    `line` is what is kept of a message that was left out; None for one whose turn has asked something.
+    """
+    db.execute("INSERT OR REPLACE INTO carried_over (id, line) VALUES (?, ?)", (row, line))
+
+
+def remove_carried_over(db: apsw.Connection, rows: Sequence[int]) -> None:
+    db.executemany("DELETE FROM carried_over WHERE id = ?", [(row,) for row in rows])
+
+
+def forget_carried_over(db: apsw.Connection, session: int) -> None:
+    of_session = "SELECT 1 FROM inbound WHERE inbound.id = carried_over.id AND inbound.session = ?"
+    db.execute(f"DELETE FROM carried_over WHERE EXISTS ({of_session})", (session,))
+
+
+def find_carried_over(db: apsw.Connection, ids: PublicIds) -> list[tuple[Accepted, datetime, str | None]]:
+    """In the order in which they were accepted, each with the time of its end and its line."""
+    rows = db.execute(
+        "SELECT carried_over.id, ended_at, line FROM carried_over JOIN inbound ON inbound.id = carried_over.id "
+        "ORDER BY carried_over.id"
+    ).fetchall()
+    return [(find_accepted(db, ids, int(row)), from_micros(int(at)), line) for row, at, line in rows]

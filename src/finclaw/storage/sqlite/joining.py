@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import apsw
-from msgspec import Struct
 
 from finclaw.kernel.message import Append, Remove, Replace, TurnEvent
 from finclaw.kernel.record import Accepted, JoinedMessage, JoinedOutcome
@@ -36,17 +35,13 @@ def begin(db: apsw.Connection, session: int, turn: int, message: int, name: str)
     return True
 
 
-class Resumed(Struct, frozen=True):
-    """What becomes of the messages that had joined a turn which is taken up again."""
+def resume(
+    db: apsw.Connection, ids: PublicIds, turn: int, events: Sequence[TurnEvent]
+) -> tuple[tuple[Accepted, ...], tuple[Remove, ...]]:
+    """Count an attempt of those that the model has seen, and put the others back, with the attempts that they had.
 
-    joined: tuple[Accepted, ...] = ()
-    """Those that the model has seen: the turn answers them too."""
-    removed: tuple[Remove, ...] = ()
-    """Events that take the words of the others out of its log."""
-
-
-def resume(db: apsw.Connection, ids: PublicIds, turn: int, events: Sequence[TurnEvent]) -> Resumed:
-    """Count an attempt of those that the model has seen, and put the others back, with the attempts that they had."""
+    Return the former, which the turn answers too, and the events that take the words of the others out of its log.
+    """
     joined: list[Accepted] = []
     removed = unseen_words(db, turn, events)
     has_begun = _has_begun(db, turn, events)
@@ -56,7 +51,7 @@ def resume(db: apsw.Connection, ids: PublicIds, turn: int, events: Sequence[Turn
             joined.append(inbox.find_accepted(db, ids, row))
         else:
             _put_back(db, row, tried=True)
-    return Resumed(tuple(joined), removed)
+    return tuple(joined), removed
 
 
 def unseen_words(db: apsw.Connection, turn: int, events: Sequence[TurnEvent]) -> tuple[Remove, ...]:
@@ -127,10 +122,8 @@ def end(db: apsw.Connection, ids: PublicIds, turn: int, ends: Sequence[JoinedOut
 
 
 def _put_back(db: apsw.Connection, row: int, *, tried: bool) -> None:
-    db.execute(
-        "UPDATE inbound SET state = 'received', attempts = attempts - ? WHERE id = ? AND state = 'joined'",
-        (0 if tried else 1, row),
-    )
+    sql = "UPDATE inbound SET state = 'received', attempts = attempts - ? WHERE id = ? AND state = 'joined'"
+    db.execute(sql, (0 if tried else 1, row))
     db.execute("DELETE FROM joined WHERE id = ?", (row,))
 
 

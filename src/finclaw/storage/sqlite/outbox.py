@@ -64,17 +64,13 @@ def plan(db: apsw.Connection, inbound: int, units: Sequence[OutboxItem]) -> tupl
         parts = units[-1].seq + 1
         raise SessionError(f"an answer in {parts} parts is too long to be sent; {last - first} are possible")
     if units and units[0].seq:
-        lost: OutboxState | None = db.execute(
-            "SELECT state FROM unit WHERE id >= ? AND id < ? AND state IN ('dead', 'expired') LIMIT 1",
-            (first, first + units[0].seq),
-        ).get
+        sql = "SELECT state FROM unit WHERE id >= ? AND id < ? AND state IN ('dead', 'expired') LIMIT 1"
+        lost: OutboxState | None = db.execute(sql, (first, first + units[0].seq)).get
         if lost is not None:
             units = [replace(unit, state=lost) for unit in units]
     for unit in units:
-        db.execute(
-            "INSERT INTO unit (id, state, planned_at) VALUES (?, ?, ?)",
-            (first + unit.seq, unit.state, to_micros(unit.planned_at)),
-        )
+        sql = "INSERT INTO unit (id, state, planned_at) VALUES (?, ?, ?)"
+        db.execute(sql, (first + unit.seq, unit.state, to_micros(unit.planned_at)))
         db.execute("INSERT INTO unit_body (id, body) VALUES (?, ?)", (first + unit.seq, write_unit(unit)))
         if unit.outbound.attachments:
             blobs.use(db, "answer", inbound, [file.blob for file in unit.outbound.attachments])
@@ -172,13 +168,9 @@ def _read(ids: PublicIds, row: tuple[Any, ...]) -> OutboxItem:
 def settle(db: apsw.Connection, ids: PublicIds, unit: OutboxItem) -> None:
     """Write a unit's state. What follows a lost part would not make sense without it, and is lost with it."""
     first, last = units_of(ids.row(unit.id) or 0)
-    db.execute(
-        "UPDATE unit SET state = ?, attempts = ?, doubts = ?, platform_id = ? WHERE id = ?",
-        (unit.state, unit.attempts, unit.doubts, unit.platform_id, first + unit.seq),
-    )
+    sql = "UPDATE unit SET state = ?, attempts = ?, doubts = ?, platform_id = ? WHERE id = ?"
+    db.execute(sql, (unit.state, unit.attempts, unit.doubts, unit.platform_id, first + unit.seq))
     if unit.state in ("dead", "expired"):
-        db.execute(
-            "UPDATE unit SET state = ? WHERE id > ? AND id <= ? AND state = 'planned'",
-            (unit.state, first + unit.seq, last),
-        )
+        sql = "UPDATE unit SET state = ? WHERE id > ? AND id <= ? AND state = 'planned'"
+        db.execute(sql, (unit.state, first + unit.seq, last))
     crash_point("receipt:before_commit")

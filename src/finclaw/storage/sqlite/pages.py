@@ -67,10 +67,8 @@ def unpack(db: apsw.Connection, session: int) -> None:
         lines = bytes(words).decode().split("\n")
         for number, body, role, said in zip(_numbers(numbers), bodies, lines[::2], lines[1::2], strict=True):
             apart = f"{role}\n{said}" if said else None
-            db.execute(
-                "INSERT INTO message (id, session, name, body, words) VALUES (?, ?, ?, ?, ?)",
-                (number, session, _name_of(body).id, body, apart),
-            )
+            sql = "INSERT INTO message (id, session, name, body, words) VALUES (?, ?, ?, ?, ?)"
+            db.execute(sql, (number, session, _name_of(body).id, body, apart))
     clear(db, session)
 
 
@@ -107,9 +105,8 @@ def packed_pages(db: apsw.Connection, session: int) -> Iterator[Page]:
 
 
 def packed_between(db: apsw.Connection, session: int, first: int, last: int) -> Iterator[Message]:
-    rows = db.execute(
-        "SELECT numbers, length, beside, words FROM page WHERE session = ? AND id >= ? ORDER BY id", (session, first)
-    )
+    sql = "SELECT numbers, length, beside, words FROM page WHERE session = ? AND id >= ? ORDER BY id"
+    rows = db.execute(sql, (session, first))
     for numbers, *written in rows:
         for number, message in zip(_numbers(numbers), Page(*written).messages, strict=True):
             if first <= number <= last:

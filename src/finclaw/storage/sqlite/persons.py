@@ -63,10 +63,8 @@ def _select(db: apsw.Connection, where: str, *values: str | int) -> list[Person]
 
 
 def _with_identities(db: apsw.Connection, person: Person) -> Person:
-    rows = db.execute(
-        "SELECT who, who IN (SELECT id FROM person) FROM identity WHERE person = ? ORDER BY who != person, who",
-        (person.id,),
-    ).fetchall()
+    sql = "SELECT who, who IN (SELECT id FROM person) FROM identity WHERE person = ? ORDER BY who != person, who"
+    rows = db.execute(sql, (person.id,)).fetchall()
     former = [str(who) for who, is_a_person in rows if not is_a_person]
     return replace(person, identities=tuple(str(who) for who, _ in rows), former=tuple(former))
 
@@ -74,10 +72,8 @@ def _with_identities(db: apsw.Connection, person: Person) -> Person:
 def save(db: apsw.Connection, person: Person, now: datetime) -> None:
     _add_identity(db, person.id, person.name, now)
     columns = _COLUMNS.split(", ")[1:]
-    db.execute(
-        f"UPDATE person SET {', '.join(f'{each} = ?' for each in columns)} WHERE id = ?",
-        (*(getattr(person, each) for each in columns), person.id),
-    )
+    sql = f"UPDATE person SET {', '.join(f'{each} = ?' for each in columns)} WHERE id = ?"
+    db.execute(sql, (*(getattr(person, each) for each in columns), person.id))
 
 
 def is_seeded(db: apsw.Connection, entries: Sequence[Entry]) -> bool:
@@ -115,10 +111,8 @@ def _choose_id(db: apsw.Connection, known_as: Sequence[str], taken: Collection[s
 def _link(db: apsw.Connection, target: str, name: str, known_as: Sequence[str], now: datetime) -> None:
     """Give a person these identities. Whoever has none left becomes part of them."""
     before = dict.fromkeys(_owner(db, who) for who in known_as)
-    db.execute(
-        "INSERT INTO person (id, name, since) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET name = ?2",
-        (target, name, to_micros(now)),
-    )
+    sql = "INSERT INTO person (id, name, since) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET name = ?2"
+    db.execute(sql, (target, name, to_micros(now)))
     for who in known_as:
         sql = "INSERT INTO identity (who, person) VALUES (?1, ?2) ON CONFLICT (who) DO UPDATE SET person = ?2"
         db.execute(sql, (who, target))
@@ -165,9 +159,8 @@ def read_history(db: apsw.Connection, person: Person) -> ContactHistory:
     for who in person.identities:
         sender = SenderId.parse(who)
         key = (sender.channel, sender.account, sender.sender)
-        number, first, last = db.execute(
-            f"SELECT count(*), min(accepted_at), max(accepted_at) {_BY_SENDER}{_WRITTEN}", key
-        ).fetchall()[0]
+        sql = f"SELECT count(*), min(accepted_at), max(accepted_at) {_BY_SENDER}{_WRITTEN}"
+        number, first, last = db.execute(sql, key).fetchall()[0]
         count += int(number)
         times += [each for each in (first, last) if each is not None]
         for subject, told in db.execute(

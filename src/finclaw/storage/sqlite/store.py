@@ -51,7 +51,6 @@ from finclaw.storage.blobs import rows as blobs
 from finclaw.storage.blobs.directory import BLOBS, BlobDirectory, describe_blob
 from finclaw.storage.sqlite import (
     approvals,
-    carried_over,
     conversation,
     costs,
     facts,
@@ -66,11 +65,9 @@ from finclaw.storage.sqlite import (
 from finclaw.storage.sqlite.approvals import ApprovalTimes, Words
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import copy_database, open_database
-from finclaw.storage.sqlite.persons import Entry
 from finclaw.storage.sqlite.transcript import ROWS, Transcript
 from finclaw.storage.sqlite.writer import Writer, WriterTask, open_writer, write_probe
 from finclaw.storage.upkeep import erasure
-from finclaw.storage.upkeep.erasure import Target
 from finclaw.storage.upkeep.retention import Sweep, limit_prune_time
 
 log = logging.getLogger(__name__)
@@ -148,7 +145,7 @@ class SqliteStore:
             row = self.ids.must_row(inbound_id)
             joining.end(db, self.ids, row, joined, now)
             if kept_line is not None:
-                carried_over.add(db, row, kept_line)
+                inbox.carry_over(db, row, kept_line)
             return True
 
         return await self.commit(run, _if_done(then))
@@ -157,7 +154,7 @@ class SqliteStore:
         return await self.read(lambda db: inbox.unfinished(db, self.ids))
 
     async def carried_over(self) -> Sequence[tuple[Accepted, datetime, str | None]]:
-        return await self.read(lambda db: carried_over.read(db, self.ids))
+        return await self.read(lambda db: inbox.find_carried_over(db, self.ids))
 
     async def nothing_runs(self) -> None:
         await self.commit(inbox.mark_all_received)
@@ -179,8 +176,6 @@ class SqliteStore:
 
     async def unasked(self, session: str, after: str | None) -> Unsolicited:
         return await self.read(lambda db: inbox.find_unsolicited(db, self.ids, session, after))
-
-    # ── conversations ───────────────────────────────────────────────────────────────────────────────────────
 
     async def claim(
         self,
@@ -212,7 +207,8 @@ class SqliteStore:
         self, claim: Claim, accepted: Accepted, seq: int, events: Sequence[TurnEvent], then: Callable[[], None]
     ) -> bool:
         done = await self.commit(
-            lambda db: conversation.join(db, self.ids, self.transcript, claim, accepted, seq, events), _if_done(then)
+            lambda db: conversation.join(db, self.ids, self.transcript, claim, accepted, seq, events),
+            _if_done(then),
         )
         crash_point("join:after_commit")
         return done
@@ -263,10 +259,9 @@ class SqliteStore:
 
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
         sweep = Sweep(to_micros(limit_prune_time(before, self._clock.now())), self.transcript, dry_run=dry_run)
-        while await self.commit(sweep.messages, repeatable=False):
-            pass  # in pieces, so that whoever else wants to write comes in between
-        while await self.commit(sweep.sessions, repeatable=False):
-            pass
+        for remove_piece in (sweep.messages, sweep.sessions):
+            while await self.commit(remove_piece, repeatable=False):
+                pass  # in pieces, so that whoever else wants to write comes in between
         if not dry_run:
             await self._remove_unused_blobs()
         return sweep.total
@@ -304,8 +299,6 @@ class SqliteStore:
             return inbox.accept_again(db, self.ids, stale.inbound_id, now)
 
         return await self.commit(run, lambda accepted: _tell_new(accepted, then))
-
-    # ── approvals and grants ────────────────────────────────────────────────────────────────────────────────
 
     async def ask(self, approval: Approval) -> Approval:
         asked = await self.commit(lambda db: approvals.ask(db, approval))
@@ -399,7 +392,7 @@ class SqliteStore:
         now = self._clock.now()
         await self.commit(lambda db: persons.save(db, person, now))
 
-    async def seed_people(self, entries: Sequence[Entry]) -> None:
+    async def seed_people(self, entries: Sequence[persons.Entry]) -> None:
         now = self._clock.now()
         if entries and not await self.read(lambda db: persons.is_seeded(db, entries)):
             await self.commit(lambda db: persons.seed(db, entries, now))
@@ -417,15 +410,13 @@ class SqliteStore:
     async def facts(self, session: str, subject: str | None = None, limit: int = facts.MOST) -> Sequence[SessionFact]:
         return await self.read(lambda db: facts.find(db, self.ids, session, subject, limit))
 
-    # ── erasure: each session is one all-or-nothing task ────────────────────────────────────────────────────
-
     async def erase_session(self, session: str, *, dry_run: bool = False) -> Erased:
         targets = await self.read(lambda db: erasure.targets_of_session(db, self.ids, session))
         return await self._erase_all(targets, dry_run)
 
     async def erase_person(self, person: SenderId, part_of: PartOf, *, dry_run: bool = False) -> Erased:
-        targets = await self._targets_of_person(person, part_of)
-        targets = await self.read(lambda db: erasure.with_helpers(db, self.ids, targets))
+        own = await self._targets_of_person(person, part_of)
+        targets = await self.read(lambda db: erasure.with_helpers(db, self.ids, own))
         erased = await self._erase_all(targets, dry_run)
         if dry_run:
             return erased
@@ -438,24 +429,25 @@ class SqliteStore:
         self._writer.submit(WriterTask(erasure.scrub, decision, mode="alone"))
         await decision
 
-    async def _targets_of_person(self, person: SenderId, part_of: PartOf) -> list[Target]:
+    async def _targets_of_person(self, person: SenderId, part_of: PartOf) -> list[erasure.Target]:
         """Where nobody else wrote, the session is theirs alone, whatever its kind."""
         wrote = await self.read(lambda db: erasure.sessions_written_in(db, person))
-        found: list[Target] = []
+        found: list[erasure.Target] = []
         for row, key in await self.read(erasure.all_sessions):
             part = part_of(key)
             if part == "own":
-                found.append(Target(row, key))
+                found.append(erasure.Target(row, key))
             elif row in wrote or part == "shared":
                 # A conversation may be older than the records of who wrote in it: its messages tell as well.
                 speakers = erasure.senders(await self.messages(key))
                 if row in wrote or person.sender in speakers:
                     others = await self.read(lambda db: erasure.others_wrote_in(db, row, person))  # noqa: B023  awaited
                     is_shared = others or bool(speakers - {person.sender})
-                    found.append(Target(row, key, person if is_shared else None))
+                    found.append(erasure.Target(row, key, person if is_shared else None))
         return found
 
-    async def _erase_all(self, targets: Sequence[Target], dry_run: bool) -> Erased:
+    async def _erase_all(self, targets: Sequence[erasure.Target], dry_run: bool) -> Erased:
+        """Erase each session in one all-or-nothing task."""
         messages = 0
         for target in targets:
             if dry_run:
@@ -470,7 +462,7 @@ class SqliteStore:
             messages=messages,
         )
 
-    async def _erase(self, target: Target) -> int:
+    async def _erase(self, target: erasure.Target) -> int:
         return await self.commit(lambda db: erasure.erase(db, self.transcript, target))
 
     # ── blobs: a file is on disk before its row, and its row is gone before the file goes ───────────────────
@@ -554,11 +546,9 @@ class SqliteStore:
         await self._writer.close()
 
     def watch_writes(self, tell: Callable[[SessionError | None], None]) -> None:
-        """Call `tell` when the store fails to write, and with None when it can write again."""
         self._writer.health.on_change = tell
 
     async def check_writable(self) -> SessionError | None:
-        """Why the store cannot write now; None: it can."""
         health = self._writer.health
         if health.begin_look():
             try:

@@ -182,10 +182,8 @@ def _has_row(db: apsw.Connection, session: int, name: str) -> bool:
 
 def _update(db: apsw.Connection, session: int, target: str, message: Message) -> None:
     if _has_row(db, session, target):
-        db.execute(
-            "UPDATE message SET name = ?, body = ?, words = ? WHERE session = ? AND name = ?",
-            (*_row(message), session, target),
-        )
+        sql = "UPDATE message SET name = ?, body = ?, words = ? WHERE session = ? AND name = ?"
+        db.execute(sql, (*_row(message), session, target))
 
 
 def _remove(db: apsw.Connection, session: int, target: str) -> None:
@@ -199,10 +197,8 @@ def _truncate(db: apsw.Connection, session: int, keep_last: int) -> None:
         "(SELECT coalesce(sum(length), 0) FROM page WHERE session = ?1)",
         (session,),
     ).get
-    db.execute(
-        "DELETE FROM message WHERE id IN (SELECT id FROM message WHERE session = ? ORDER BY id LIMIT ?)",
-        (session, pages.drop(db, session, max(0, held - keep_last))),
-    )
+    sql = "DELETE FROM message WHERE id IN (SELECT id FROM message WHERE session = ? ORDER BY id LIMIT ?)"
+    db.execute(sql, (session, pages.drop(db, session, max(0, held - keep_last))))
 
 
 def _patch(db: apsw.Connection, session: int, target: str, metadata: dict[str, object]) -> None:

@@ -84,9 +84,8 @@ def _record(ids: PublicIds, row: tuple[Any, ...]) -> TurnRecord:
 
 def _find_messages(db: apsw.Connection, turn: int) -> tuple[tuple[Message, ...], tuple[Message, ...], bool]:
     """The messages before the turn, its own, and whether those are all it had."""
-    session, ended, first, last = db.execute(
-        "SELECT session, ended_at, first_message, last_message FROM turn WHERE id = ?", (turn,)
-    ).fetchall()[0]
+    sql = "SELECT session, ended_at, first_message, last_message FROM turn WHERE id = ?"
+    session, ended, first, last = db.execute(sql, (turn,)).fetchall()[0]
     if ended is None:
         return transcript.messages(db, session), tuple(fold((), transcript.read_log(db, turn))), True
     if first is None:  # it was superseded, or ended before such things were noted

@@ -16,7 +16,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.record import SenderId
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import approvals, carried_over, conversation, facts, inbox, joining, state
+from finclaw.storage.sqlite import approvals, conversation, facts, inbox, joining, state
 from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
@@ -128,9 +128,8 @@ def _rows(db: apsw.Connection, target: Target) -> list[int]:
 
 def erase_decisions(db: apsw.Connection, person: SenderId) -> int:
     """Erase the reasons that this person gave for decisions about others' approvals, and messages that quote them."""
-    decided = db.execute(
-        "UPDATE approval SET reason = '' WHERE decided_by = ? AND reason != '' RETURNING id", (str(person),)
-    ).fetchall()
+    sql = "UPDATE approval SET reason = '' WHERE decided_by = ? AND reason != '' RETURNING id"
+    decided = db.execute(sql, (str(person),)).fetchall()
     elsewhere = _messages_quoting(db, [str(name) for (name,) in decided], 0)
     _remove_words(db, elsewhere)
     return len(elsewhere)
@@ -172,7 +171,7 @@ def remove_what_followed(db: apsw.Connection, row: int) -> None:
     _remove_answer(db, row)
     db.execute("DELETE FROM outcome WHERE id = ?", (row,))
     joining.forget(db, row)
-    carried_over.remove(db, [row])
+    inbox.remove_carried_over(db, [row])
     blobs.release(db, "message", row)
 
 
