@@ -25,14 +25,7 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.gateway import QueuedMessage, StopReport, StopRequest, UndoneTurn, UnreachableChat
 from finclaw.kernel.envelope import Inbound
 from finclaw.kernel.port import Channel, Clock
-from finclaw.kernel.record import (
-    Accepted,
-    Cost,
-    CostsBy,
-    InboundRecord,
-    Today,
-    Unsolicited,
-)
+from finclaw.kernel.record import Accepted, Cost, CostsBy, InboundRecord, Today, Unsolicited
 from finclaw.kernel.scope import Outcome, StageEntry
 from finclaw.kernel.store_port import Store
 from finclaw.pipeline.accept import Acceptance, accept_for_extension
@@ -166,11 +159,9 @@ class App:
         return await self.acceptance.accept(inbound, self._core.engine.submit, may_claim=self.ready)
 
     async def receive(self, inbound: Inbound) -> Accepted:
-        """Accept what a channel brings; see `Acceptance.receive`."""
         return await self.acceptance.receive(inbound, may_claim=self.ready)
 
     async def say(self, inbound: Inbound, session: str) -> Accepted:
-        """Accept what an extension says in a session; see `accept_for_extension`."""
         return await accept_for_extension(self.store, self._core.engine, inbound, session)
 
     async def run_stage(self, name: str, inbound: Inbound) -> StageEntry:
@@ -221,10 +212,6 @@ class App:
         """Take the last turn out of the conversation, and perhaps ask its question again; see `TurnUndo.undo`."""
         return await self._parts.undo.undo(accepted, is_owner=is_owner, accept_again=self.accept if again else None)
 
-    def count_waiting(self, session: str) -> int:
-        """Messages of a session that have no answer yet."""
-        return self._core.lanes.count(session)
-
     async def idle(self) -> None:
         """Wait until no message is in the pipeline and every outbox item that can be sent has been."""
         await self._core.engine.idle()
@@ -258,11 +245,9 @@ class App:
         await self._core.sender.stop(SEND_GRACE)
 
     async def unasked(self, whose: Inbound, after: str | None) -> Unsolicited:
-        """Return what was sent without a question to the session of this message, after this place."""
         return await self.store.unasked(session_key(self.settings.agent.name, whose), after)
 
     async def unreachable(self) -> Sequence[UnreachableChat]:
-        """Return the chats that accept no messages any more, as their channels remember them."""
         names = self.settings.channels
         return tuple(read_unreachable([(name, await self.store.recall(memory_key(name), "")) for name in names]))
 

@@ -54,20 +54,16 @@ class FinclawError(Exception):
     """Base of every deliberate error, so that `except FinclawError` never hides a bug."""
 
 
-class ConfigError(FinclawError):
-    pass
+class ConfigError(FinclawError): ...
 
 
-class StateBusy(ConfigError):
-    pass
+class StateBusy(ConfigError): ...
 
 
-class ExtensionError(FinclawError):
-    pass
+class ExtensionError(FinclawError): ...
 
 
-class ChannelError(FinclawError):
-    pass
+class ChannelError(FinclawError): ...
 
 
 class SendFailed(ChannelError):
@@ -76,24 +72,19 @@ class SendFailed(ChannelError):
         self.retry_after = retry_after
 
 
-class SendRefused(ChannelError):
-    pass
+class SendRefused(ChannelError): ...
 
 
-class MarkupRefused(SendRefused):
-    pass
+class MarkupRefused(SendRefused): ...
 
 
-class SendUnknown(ChannelError):
-    pass
+class SendUnknown(ChannelError): ...
 
 
-class InboundConflict(ChannelError):
-    pass
+class InboundConflict(ChannelError): ...
 
 
-class AttachmentRefused(ChannelError):
-    pass
+class AttachmentRefused(ChannelError): ...
 
 
 class ProviderError(FinclawError):
@@ -114,44 +105,34 @@ class Overloaded(ProviderError):
         self.retry_after = retry_after
 
 
-class ServerFailed(ProviderError):
-    pass
+class ServerFailed(ProviderError): ...
 
 
-class Unreachable(ProviderError):
-    pass
+class Unreachable(ProviderError): ...
 
 
-class ProviderTimeout(ProviderError):
-    pass
+class ProviderTimeout(ProviderError): ...
 
 
-class BadRequest(ProviderError):
-    pass
+class BadRequest(ProviderError): ...
 
 
-class AuthFailed(ProviderError):
-    pass
+class AuthFailed(ProviderError): ...
 
 
-class QuotaExceeded(ProviderError):
-    pass
+class QuotaExceeded(ProviderError): ...
 
 
-class NotFound(ProviderError):
-    pass
+class NotFound(ProviderError): ...
 
 
-class ContextTooLong(BadRequest):
-    pass
+class ContextTooLong(BadRequest): ...
 
 
-class StreamCut(ProviderError):
-    pass
+class StreamCut(ProviderError): ...
 
 
-class NoStream(ProviderError):
-    pass
+class NoStream(ProviderError): ...
 
 
 class ToolError(FinclawError):
@@ -189,15 +170,8 @@ class ToolUnavailable(ToolError):
 
     code = "unavailable"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        suggestion: str | None = None,
-        code: str | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message, suggestion=suggestion, code=code)
+    def __init__(self, message: str, *, retry_after: float | None = None, **about: str | None) -> None:
+        super().__init__(message, **about)
         self.retry_after = retry_after
 
 
@@ -209,8 +183,7 @@ class UnfitAnswer(ToolError):
     code = "unfit_answer"
 
 
-class SessionError(FinclawError):
-    pass
+class SessionError(FinclawError): ...
 
 
 class StoreFailed(SessionError):
@@ -222,34 +195,25 @@ class StoreFailed(SessionError):
 
 
 class SessionFull(StoreFailed):
-    """A full session.
-
-    A program is told and may send the message again. What a channel brings is accepted and then refused.
-    """
+    """A program is told and may send the message again. What a channel brings is accepted and then refused."""
 
 
-class BlobRefused(SessionError):
-    """A file that is not kept."""
+class BlobRefused(SessionError): ...
 
 
-class StoreCorrupt(SessionError):
-    pass
+class StoreCorrupt(SessionError): ...
 
 
-class Superseded(SessionError):
-    pass
+class Superseded(SessionError): ...
 
 
-class TurnError(FinclawError):
-    pass
+class TurnError(FinclawError): ...
 
 
-class TurnTimeout(TurnError):
-    pass
+class TurnTimeout(TurnError): ...
 
 
-class TurnStopped(TurnError):
-    pass
+class TurnStopped(TurnError): ...
 
 
 class ModelUnknown(TurnError):
@@ -260,8 +224,7 @@ class ModelUnknown(TurnError):
         self.model = model
 
 
-class NotOwner(TurnError):
-    pass
+class NotOwner(TurnError): ...
 
 
 class BudgetExceeded(TurnError):
@@ -272,5 +235,4 @@ class BudgetExceeded(TurnError):
         self.limit = limit
 
 
-class ToolLoop(TurnError):
-    pass
+class ToolLoop(TurnError): ...

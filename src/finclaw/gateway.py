@@ -34,8 +34,7 @@ from finclaw.text import Language
 Summary = tuple[str, str]
 """As much of an approval's id as tells it from others in a list, and its action in a line."""
 
-SenderKey = tuple[str, str, str]
-"""Channel, account and id of a sender."""
+SenderKey = tuple[str, str, str]  # channel, account and id of a sender
 
 
 def sender_of(inbound: Inbound) -> SenderKey:
@@ -57,25 +56,20 @@ class StopRequest(Struct, frozen=True, kw_only=True):
     """The id of the one message that is meant; the others stay where they are."""
     told: bool = True
     """Whoever asks tells the sender. False: the message that runs tells of the stop as its own end."""
-    language: Language = "en"
-    """The language of what is reported for the person to read."""
+    language: Language = "en"  # the language of what is reported for the person to read
 
 
 class StopReport(Struct, frozen=True, kw_only=True):
     """What a stop has done, for whoever tells the person."""
 
-    stopped: tuple[str, ...] = ()
-    """Messages whose turn ran, and those that had joined it."""
-    dropped: tuple[str, ...] = ()
-    """Messages that waited for their turn."""
+    stopped: tuple[str, ...] = ()  # messages whose turn ran, and those that had joined it
+    dropped: tuple[str, ...] = ()  # messages that waited for their turn
     withdrawn: tuple[str, ...] = ()
     """Messages whose answer was on its way: the parts that nobody had begun to send are not sent."""
-    kept: int = 0
-    """Messages of the session that wait all the same, such as those of others."""
+    kept: int = 0  # messages of the session that wait all the same, such as those of others
     unknown: tuple[str, ...] = ()
     """Tools that move money and had begun: nobody knows whether it went through."""
-    warning: str = ""
-    """About those tools, for the person."""
+    warning: str = ""  # about those tools, for the person
 
     approvals: tuple[str, ...] = ()
     """Requests of the session that wait for a person all the same: nothing of them runs."""
@@ -89,8 +83,7 @@ class UndoneTurn(Struct, frozen=True, kw_only=True):
     """The turn that an undo has taken out of the conversation, or why it has not."""
 
     question: str = ""
-    used_tools: bool = False
-    """What its tools have done stays done."""
+    used_tools: bool = False  # what its tools have done stays done
     problem: Literal["", "nothing", "others", "shortened"] = ""
     """There was none, it was somebody else's, or a summary has taken its place."""
 
@@ -120,15 +113,12 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     accepted_at: datetime
     state: Literal["running", "waiting", "joined"]
     """`joined`: the turn of one before it answers it too."""
-    mode: QueueMode | None = None
-    """By which it waits; None: it runs, or is the gateway's own."""
-    origin: str = ""
-    """Who has chosen the mode."""
+    mode: QueueMode | None = None  # by which it waits; None: it runs, or is the gateway's own
+    origin: str = ""  # who has chosen the mode
     waits_for: Literal["", "turn", "seat", "share"] = ""
     """Of one that waits: those before it in its session, a free seat among all turns, or a turn of the same person to
     end, who has their share of the seats."""
-    before: int = 0
-    """How many are before it: in the session, or among those that wait for a seat."""
+    before: int = 0  # how many are before it: in the session, or among those that wait for a seat
 
 
 class PersonApi(Protocol):

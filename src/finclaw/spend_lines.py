@@ -33,7 +33,6 @@ async def sum_today(store: Store, now: datetime, agent: str, limit: Decimal | No
 
 
 def mark_interrupted(line: Spend) -> Spend:
-    """The same calls, marked as cut off."""
     return replace(line, interrupted=line.calls, interrupted_cost=line.cost)
 
 

@@ -12,8 +12,9 @@ import tarfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Annotated, Final
+from typing import Annotated, Final, cast
 
 import apsw
 import msgspec
@@ -46,34 +47,22 @@ class BadArchive(FinclawError):
 
 
 class ArchiveEntry(Struct, frozen=True):
-    """A file in the archive."""
-
     size: Annotated[int, Meta(ge=0)]
     sha256: str
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The list of an archive's files."""
-
     format: int
     finclaw: str
     created_at: datetime
     kind: StoreKind
-    schema: int
-    """Of the database."""
+    schema: int  # of the database
     files: dict[str, ArchiveEntry]
 
 
 def entry_of(path: Path) -> ArchiveEntry:
     with path.open("rb") as file:
-        return ArchiveEntry(os.fstat(file.fileno()).st_size, _digest(file))
-
-
-def _digest(file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while piece := file.read(_PIECE):
-        digest.update(piece)
-    return digest.hexdigest()
+        return ArchiveEntry(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def is_allowed(name: str) -> bool:
@@ -97,7 +86,7 @@ def write_archive(source: Path, manifest: Manifest, target: Path, *, force: bool
         with open_archive(aside) as archive:
             if archive.manifest != manifest:
                 raise BadArchive(f"{target} could not be read back as it was written; check the disk")
-            archive.verify()
+            archive.read_files()
         os.replace(aside, target)
         sync_directory(target.parent)
     except OSError as error:
@@ -157,16 +146,14 @@ class Archive:
             raise self._bad("it holds no database")
         return manifest
 
-    def verify(self) -> None:
-        self._copy_files(None)
-
     def extract(self, target: Path) -> None:
         """Every file, synced, in a directory that is empty."""
-        self._copy_files(target)
+        self.read_files(target)
         for directory in (target, *(path for path in target.rglob("*") if path.is_dir())):
             sync_directory(directory)
 
-    def _copy_files(self, target: Path | None) -> None:
+    def read_files(self, target: Path | None = None) -> None:
+        """Compare every file with the manifest; with a target, copy them there."""
         for member in self._check_members():
             if self._copy(member, target) != self.manifest.files[member.name].sha256:
                 raise self._bad(f"{member.name!r} is not as it was written")
@@ -195,7 +182,7 @@ class Archive:
     def _copy(self, member: tarfile.TarInfo, target: Path | None) -> str:
         content = self._content(member)
         if target is None:
-            return _digest(content)
+            return hashlib.file_digest(content, "sha256").hexdigest()
         path = target / member.name
         make_private_directory(path.parent)
         digest = hashlib.sha256()
@@ -208,18 +195,17 @@ class Archive:
             os.fsync(file.fileno())
         return digest.hexdigest()
 
-    def _content(self, member: tarfile.TarInfo) -> IO[bytes]:
+    def _content(self, member: tarfile.TarInfo) -> BufferedReader:
         content = self._tar.extractfile(member)
         if content is None:
             raise self._bad(f"{member.name!r} is no plain file")
-        return content
+        return cast("BufferedReader", content)
 
     def _bad(self, why: str) -> BadArchive:
         return BadArchive(f"{self._path} is no sound backup: {why}; nothing was changed")
 
 
 def _is_plain(member: tarfile.TarInfo) -> bool:
-    """Return whether the member is a regular, non-sparse file."""
     return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
 
 

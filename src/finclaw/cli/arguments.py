@@ -12,8 +12,7 @@ from finclaw.text import fix_surrogates
 if TYPE_CHECKING:
     from finclaw.config.schema import Settings
 
-_LONGEST: Final = 7_500
-"""Characters of a key, escaped for an address, that a gateway still reads."""
+_LONGEST: Final = 7_500  # characters of a key, escaped for an address, that a gateway still reads
 
 
 def start_actions(parser: ArgumentParser) -> Callable[..., ArgumentParser]:
@@ -38,7 +37,6 @@ def to_sentence(about: str) -> str:
 
 
 def add_state_options(parser: ArgumentParser) -> None:
-    """Every command takes these, those of extensions too."""
     parser.add_argument(
         "--state", type=parse_path, metavar="DIR", help="the state directory (default: $FINCLAW_HOME or ~/.finclaw)"
     )
@@ -67,7 +65,6 @@ def add_market_options(parser: ArgumentParser) -> None:
 
 
 def add_caller_options(parser: ArgumentParser) -> None:
-    """For whom the tool policy is asked."""
     parser.add_argument("--user", metavar="ID", help="for this person, such as web:owner (default: you)")
     parser.add_argument("--channel", default="web", metavar="NAME", help="from this channel (default: web)")
     parser.add_argument("--role", action="append", metavar="ROLE", help="with this role; may be given several times")

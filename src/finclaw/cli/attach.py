@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0
 """Seconds to wait for a state that is busy: a gateway is starting, or a `finclaw ask` is running."""
-LONG: Final = 3_600.0
-"""Seconds that a removal of very much may take."""
+LONG: Final = 3_600.0  # seconds that a removal of very much may take
 
 
 def session_path(key: str) -> str:
@@ -155,7 +154,6 @@ class GatewayAtRest:
 
     @asynccontextmanager
     async def _open_extensions(self) -> AsyncGenerator["Registrar"]:
-        """Load the extensions, which erase their own data."""
         from finclaw.composition.extensions import load_registrar  # noqa: PLC0415  start-up: for erasure only
         from finclaw.extensions.registration import NULL_SERVICES  # noqa: PLC0415  start-up: for erasure only
         from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase  # noqa: PLC0415  start-up: the same

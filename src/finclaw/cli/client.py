@@ -36,15 +36,12 @@ from finclaw.web.token import prove, read_token
 from finclaw.web.view import StatusView, TurnsView
 
 T = TypeVar("T")
-TIMEOUT: Final = 30.0
-"""Seconds after which a gateway that does not answer counts as gone."""
+TIMEOUT: Final = 30.0  # seconds after which a gateway that does not answer counts as gone
 FILE_NAME = "gateway.json"
 _PAUSE: Final = 0.1
 
 
 class Address(NamedTuple):
-    """The address of a gateway on this machine, and its process."""
-
     host: str
     port: int
     pid: int
@@ -55,7 +52,7 @@ class Address(NamedTuple):
         return f"http://{host}:{self.port}"
 
 
-class _GatewayFile(msgspec.Struct):
+class _GatewayFile(Struct):
     url: str
     pid: int
 
@@ -110,10 +107,8 @@ class StateClient(ABC):
     """A client that answers requests of the HTTP API about one state. All methods raise FinclawError."""
 
     name: str
-    is_running = True
-    """Whether a gateway answers."""
-    is_empty = False
-    """Whether nothing was ever stored there."""
+    is_running = True  # whether a gateway answers
+    is_empty = False  # whether nothing was ever stored there
 
     @abstractmethod
     def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = TIMEOUT) -> bytes:
@@ -144,16 +139,15 @@ class StateClient(ABC):
         )
 
 
-class _Proof(msgspec.Struct):
+class _Proof(Struct):
     proof: str = ""
 
 
-class _Error(msgspec.Struct):
-    code: str = ""
+class _Error(Struct):
     message: str = ""
 
 
-class _Refusal(msgspec.Struct):
+class _Refusal(Struct):
     error: _Error = msgspec.field(default_factory=_Error)
 
 

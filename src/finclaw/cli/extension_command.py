@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from finclaw.builtins.extension_services import NAME, RememberRequest, SayRequest, ServiceRequest
 from finclaw.cli.arguments import settings_from
 from finclaw.cli.attach import PATIENCE
@@ -42,8 +40,7 @@ def run(ours: Parser, name: str, rest: Sequence[str]) -> int:
     if command is None:
         names = [*ours.commands, *(each.name for each in theirs)]
         ours.error(f"{name!r} is no command{suggest_name(name, names)}")
-    parser = extension_parser(name, command.about)
-    return _run_command(command, parser, rest)
+    return _run_command(command, rest)
 
 
 def _load_commands(ours: Parser, name: str, rest: Sequence[str]) -> Sequence[CliCommand]:
@@ -57,7 +54,8 @@ def _load_commands(ours: Parser, name: str, rest: Sequence[str]) -> Sequence[Cli
         raise
 
 
-def _run_command(command: CliCommand, parser: Parser, rest: Sequence[str]) -> int:
+def _run_command(command: CliCommand, rest: Sequence[str]) -> int:
+    parser = extension_parser(command.name, command.about)
     try:
         command.arguments(parser)
         args: Namespace = parser.parse_args(rest)
@@ -105,55 +103,37 @@ class _CommandServices:
     async def recall(self, extension: str, session: str) -> Any:
         if not (self._settings.state / DATABASE).exists():
             return None  # asking makes nothing
-
-        async def here(store: Store) -> object:
-            return await store.recall(extension, session)
-
-        return await self._run("recall", ServiceRequest(extension=extension, session=session), _ANYTHING, here)
+        request = ServiceRequest(extension=extension, session=session)
+        return await self._run("recall", request, _ANYTHING, lambda store: store.recall(extension, session))
 
     async def remember(self, extension: str, session: str, value: Any) -> None:
         if value is not None:
             encode(extension, value)  # what cannot be kept is told in the same words, gateway or not
-
-        async def here(store: Store) -> None:
-            await store.remember(extension, session, value)
-
         request = RememberRequest(extension=extension, session=session, value=value)
-        await self._run("remember", request, type(None), here)
+        await self._run("remember", request, type(None), lambda store: store.remember(extension, session, value))
 
     async def accept(self, inbound: Inbound, session: str) -> Accepted:
         """Without a gateway it is on disk, and the next start says it."""
         words = make_storable(inbound)
-
-        async def here(store: Store) -> Accepted:
-            return await store.accept(words, session, lambda _: None)
-
         request = SayRequest(extension=words.from_extension or "", session=session, inbound=words)
-        return await self._run("say", request, Accepted, here)
+        return await self._run("say", request, Accepted, lambda store: store.accept(words, session, lambda _: None))
 
     async def _run(
-        self, path: str, request: ServiceRequest, answer: type[T], here: Callable[[Store], Awaitable[T]]
+        self, name: str, request: ServiceRequest, answer: type[T], here: Callable[[Store], Awaitable[T]]
     ) -> T:
+        path = f"/api/v1/extensions/{NAME}/{name}"
         async with self._one_at_a_time.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             give_up = self.clock.monotonic() + PATIENCE
             while True:
-                there = await asyncio.to_thread(self._call_gateway, path, request, answer)
-                if there is not None:
-                    return there[0]
+                client = await asyncio.to_thread(find_gateway, self._settings.state)
+                if client is not None:
+                    return await asyncio.to_thread(client.call, "POST", path, answer, request)
                 try:
                     return await self._run_in_store(here)
                 except StateBusy:
                     if self.clock.monotonic() > give_up:
                         raise
                 await self.clock.sleep(0.1)
-
-    def _call_gateway(self, path: str, request: ServiceRequest, answer: type[T]) -> tuple[T] | None:
-        """What it answers; None where no gateway runs."""
-        client = find_gateway(self._settings.state)
-        if client is None:
-            return None
-        body = msgspec.json.encode(request)
-        return (client.call("POST", f"/api/v1/extensions/{NAME}/{path}", answer, body),)
 
     async def _run_in_store(self, here: Callable[[Store], Awaitable[T]]) -> T:
         with StateLock(self._settings.state):

@@ -4,6 +4,7 @@ A reply is untrusted text: it must not move the cursor or repaint anything. A li
 two columns wide, a combining mark none.
 """
 
+import os
 import re
 import shutil
 import sys
@@ -47,7 +48,6 @@ def json_line(value: object) -> str:
 
 
 def print_result(args: Namespace, view: object, lines: Iterable[str]) -> None:
-    """Print one JSON object with `--json`, else the lines."""
     print(json_line(view) if args.json else "\n".join(lines))
 
 
@@ -114,7 +114,6 @@ def text_columns(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """As much of one line as fits."""
     taken = 0
     for place, char in enumerate(text):
         taken += width(char)
@@ -169,6 +168,12 @@ def yes_or_no(is_so: bool) -> str:
     return "yes" if is_so else "no"
 
 
+def colored(text: str, code: str) -> str:
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        return f"\x1b[{code}m{text}\x1b[0m"
+    return text
+
+
 def plural(count: int, noun: str, spec: str = "") -> str:
     if count != 1:
         noun += "s"
@@ -208,7 +213,6 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
 
 
 def fit_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """A table whose lines are cut where the terminal ends."""
     columns = terminal_columns()
     return [fit_line(line, columns) for line in table(rows, right)]
 

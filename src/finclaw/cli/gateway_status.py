@@ -20,16 +20,12 @@ from finclaw.storage.sqlite.state import recall
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The state of a gateway, or of a store at rest."""
-
     running: bool
     url: str | None = None
     pid: int | None = None
     ready: bool = False
-    problem: str = ""
-    """Why the gateway can record nothing."""
-    busy: str = ""
-    """Why nothing can be said about what the state holds."""
+    problem: str = ""  # why the gateway can record nothing
+    busy: str = ""  # why nothing can be said about what the state holds
     state: str
     market: str
     model: str

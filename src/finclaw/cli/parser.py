@@ -78,7 +78,6 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The names of the positional arguments, as the usage shows them."""
         return tuple(str(action.metavar) for action in self._actions if not action.option_strings)
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # pyright: ignore
@@ -143,7 +142,6 @@ def _start_parser() -> tuple[Parser, Callable[[str, str], Parser]]:
 
 
 def extension_parser(name: str, about: str, *, add_help: bool = True) -> Parser:
-    """The parser of an extension's command: --state and --config, and what the extension adds."""
     parser = Parser(prog=f"finclaw {name}", description=about, add_help=add_help, allow_abbrev=False)
     parser.set_defaults(command=name)
     add_state_options(parser)

@@ -18,20 +18,8 @@ from finclaw.agent.turn_state.state import CallState
 from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.agent.window.context_window import ContextGuard
 from finclaw.errors import InvalidArguments, ProviderError
-from finclaw.kernel.chunk import (
-    Chunk,
-    Done,
-    Model,
-    ModelRequest,
-    TextDelta,
-    ThinkingDelta,
-    ToolInputDelta,
-    ToolSpec,
-    ToolUseEnd,
-    ToolUseStart,
-    Usage,
-    UsageReport,
-)
+from finclaw.kernel import chunk
+from finclaw.kernel.chunk import Chunk, Model, ModelRequest, ToolSpec, Usage
 from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.message import (
     SUMMARY,
@@ -68,9 +56,8 @@ class Recording:
     def __init__(self, story: TurnTrace, clock: FakeClock) -> None:
         self._clock = clock
         self._outcome = story.outcome
-        self._summaries = [
-            each for each in story.before if SUMMARY in each.metadata and each.created_at >= story.record.started_at
-        ]
+        begun = story.record.started_at
+        self._summaries = [each for each in story.before if SUMMARY in each.metadata and each.created_at >= begun]
         self._answers = iter([message for message in story.messages if message.source.kind == "assistant"])
         self._joined = _messages_by_answers(story)
         told = (message for message in story.messages if message.source.kind == "tool")
@@ -82,30 +69,24 @@ class Recording:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         self._said = answer = next(self._answers, None)
         if answer is None:
-            await self._end_as_then()
-            return
-        for chunk in answer_chunks(answer):
-            yield chunk
+            # The model gave no more answers: it failed, or time ran out while it was asked. Else this is something new.
+            if ran_out_of_time(self._outcome):
+                await asyncio.Event().wait()  # until it does again
+            raise _failure(self._outcome) or ProviderError("the record has no further answer of the model")
+        for piece in answer_chunks(answer):
+            yield piece
         # Layers that look at the time see what they saw; timers, which may have been still, do not notice.
         self._clock.jump(answer.created_at - self._clock.now())
-        yield Done(stop_of(answer))
+        yield chunk.Done(stop_of(answer))
 
     async def close(self) -> None:
         pass
-
-    async def _end_as_then(self) -> None:
-        """The model gave no more answers: it failed, or time ran out while it was asked. Else this is something new."""
-        if ran_out_of_time(self._outcome):
-            await asyncio.Event().wait()  # until it does again
-        raise _failure(self._outcome) or ProviderError("the record has no further answer of the model")
 
     def guard(self) -> ContextGuard:
         return _AsRecorded()
 
     def steering(self, log: TurnLog) -> Steering | None:
-        if not self._joined:
-            return None
-        return _RecordedSteering(log, self._joined)
+        return _RecordedSteering(log, self._joined) if self._joined else None
 
     async def repeat_events(self, ctx: TurnContext) -> TurnResult:
         """What happened to the turn beside its answers and results: layers may tell the person of it."""
@@ -231,14 +212,14 @@ def answer_chunks(answer: Message) -> Iterator[Chunk]:
     for index, block in enumerate(own_blocks(answer)):
         match block:
             case Text(text):
-                yield from (TextDelta(piece, index) for piece in _pieces(text, lengths))
+                yield from (chunk.TextDelta(piece, index) for piece in _pieces(text, lengths))
             case Thinking(text, signature, redacted):
-                yield ThinkingDelta(text, index, signature, redacted)
+                yield chunk.ThinkingDelta(text, index, signature, redacted)
             case ToolCall():
                 yield from _call_chunks(block, index)
             case Image() | ToolResult():
                 pass  # no model says one
-    yield UsageReport(usage_of(answer))
+    yield chunk.UsageReport(usage_of(answer))
 
 
 def own_blocks(answer: Message) -> Iterator[Block]:
@@ -254,7 +235,6 @@ def own_blocks(answer: Message) -> Iterator[Block]:
 
 
 def _pieces(text: str, lengths: Iterator[int]) -> Iterator[str]:
-    """The text in pieces of these lengths; what they leave over is one more piece."""
     while text:
         length = next(lengths, len(text))
         yield text[:length]
@@ -263,9 +243,9 @@ def _pieces(text: str, lengths: Iterator[int]) -> Iterator[str]:
 
 def _call_chunks(call: ToolCall, index: int) -> Iterator[Chunk]:
     """A call that could not be read is not ended, so that it cannot be read again."""
-    yield ToolUseStart(call.id, call.name, index)
+    yield chunk.ToolUseStart(call.id, call.name, index)
     if call.bad_args is not None:
-        yield ToolInputDelta(call.bad_args, index)
+        yield chunk.ToolInputDelta(call.bad_args, index)
         return
-    yield ToolInputDelta(msgspec.json.encode(call.args).decode(), index)
-    yield ToolUseEnd(index)
+    yield chunk.ToolInputDelta(msgspec.json.encode(call.args).decode(), index)
+    yield chunk.ToolUseEnd(index)

@@ -20,10 +20,8 @@ class Directive(Struct, frozen=True, kw_only=True):
     """The value that a word behind it stands for; None: the word is no value."""
     values: tuple[str, ...] = ()
     """All values there are, as a person writes them; empty: too many to list."""
-    bare: str | None = None
-    """The value that it has without a word behind it; None: it needs one."""
-    default: str = ""
-    """The value of the settings, for `default` behind it."""
+    bare: str | None = None  # the value that it has without a word behind it; None: it needs one
+    default: str = ""  # the value of the settings, for `default` behind it
 
 
 def directive_of(command: Command | None) -> Directive | None:
@@ -31,7 +29,6 @@ def directive_of(command: Command | None) -> Directive | None:
 
 
 def name_in(language: Language, command: Command) -> str:
-    """What a command is called in a language."""
     names: Mapping[Language, str] = getattr(command, "names", {})
     return names.get(language, command.name)
 

@@ -33,12 +33,9 @@ class SessionOptions(Protocol):
 
 
 class GivenDirective(Struct, frozen=True):
-    """A directive as somebody wrote it."""
-
     command: Command
     directive: Directive
-    word: str
-    """What was written behind it; empty: nothing that belongs to it."""
+    word: str  # what was written behind it; empty: nothing that belongs to it
 
     @property
     def is_default(self) -> bool:
@@ -62,8 +59,6 @@ class DirectiveLine(Struct, frozen=True):
 
 
 class Directives:
-    """A reader and keeper of directives."""
-
     def __init__(
         self,
         registry: CommandRegistry,

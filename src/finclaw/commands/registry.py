@@ -13,8 +13,7 @@ from finclaw.kernel.port import Command, CommandReply, CommandScope, names_of
 Category = Literal["general", "finance", "admin", "debug"]
 CATEGORIES: Final[tuple[Category, ...]] = ("general", "finance", "admin", "debug")
 
-LONGEST_WORDS: Final = 40
-"""Characters of a whole message that stands for a command."""
+LONGEST_WORDS: Final = 40  # characters of a whole message that stands for a command
 _NO_PUNCTUATION: Final = str.maketrans("", "", ".,!?;:~…。！？'’")
 _NEAR: Final = 0.75
 """How much of two names must be the same for one to be a misspelling of the other, from 0 to 1."""
@@ -30,8 +29,7 @@ class ParsedCommand(Struct, frozen=True):
     name: str
     args: tuple[str, ...]
     raw: str
-    is_too_long: bool = False
-    """The arguments exceed `MOST_ARGUMENTS` and were not read."""
+    is_too_long: bool = False  # the arguments exceed `MOST_ARGUMENTS` and were not read
 
 
 def split_arguments(line: str) -> tuple[str, ...]:
@@ -90,7 +88,6 @@ class CommandRegistry:
         return True
 
     def get(self, name: str) -> Command | None:
-        """By its name or an alias."""
         return self._by_name.get(name.casefold())
 
     def list(self) -> Sequence[Command]:

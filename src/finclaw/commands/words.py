@@ -71,5 +71,4 @@ OPTIONS: Final[dict[Language, dict[str, str]]] = {
 
 
 def describe_options(values: Mapping[str, str], language: Language) -> str:
-    """A line for each option, by its name in `TurnOptions`."""
     return "\n".join(f"{OPTIONS[language][option]}: {value}" for option, value in values.items())

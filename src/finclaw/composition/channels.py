@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final, cast
 
@@ -44,8 +44,7 @@ BUILTIN_KINDS: Final[Mapping[str, ChannelFactory]] = {
 }
 PUBLIC_KINDS: Final = frozenset({"telegram"})
 """Kinds where everybody on the platform can write to us: nobody is heard there who is on no allow list."""
-EVERYBODY: Final = "*"
-"""On an allow list of senders: everybody is heard, on purpose."""
+EVERYBODY: Final = "*"  # on an allow list of senders: everybody is heard, on purpose
 
 
 def hears_everybody(channel: ChannelSettings) -> bool:
@@ -57,12 +56,6 @@ def channel_kinds(registrar: Registrar) -> dict[str, tuple[ChannelFactory, str]]
     """Every kind that there is, with who makes it: `FinClaw`, or the extension that brings it."""
     own = {kind: (make, "FinClaw") for kind, make in BUILTIN_KINDS.items()}
     return own | {kind: (make, each.name) for each in registrar.loaded for kind, make in each.channels.items()}
-
-
-def open_channels(settings: Settings, registrar: Registrar, clock: Clock, store: Store) -> Iterator[Channel]:
-    """Each channel of the settings. Raises ConfigError for one that cannot be made."""
-    for name in settings.channels:
-        yield open_channel(name, settings, registrar, clock, store)
 
 
 def open_channel(
@@ -110,7 +103,7 @@ def check_kind(name: str, kind: str, kinds: Collection[str]) -> None:
 
 
 async def problems_of_channels(settings: Settings, registrar: Registrar) -> tuple[str, ...]:
-    """Return what `open_channels` would raise for each channel; nothing is connected to."""
+    """Return what `open_channel` would raise for each channel; nothing is connected to."""
     found: list[str] = []
     for name in settings.channels:
         try:

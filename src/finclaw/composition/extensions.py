@@ -73,13 +73,10 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
     approvals: Callable[[], Approvals] = _no_gateway
     person: Callable[[Inbound], Person] = _no_gateway
     person_by_id: Callable[[str], Person] = _no_gateway
-    channel: Callable[[str], Capabilities] = _no_gateway
-    """What a channel can show, by its name."""
-    options: Callable[[str], TurnOptions] = _no_gateway
-    """What was set for a session."""
+    channel: Callable[[str], Capabilities] = _no_gateway  # what a channel can show, by its name
+    options: Callable[[str], TurnOptions] = _no_gateway  # what was set for a session
     find_model: Callable[[str | None], Model] = _no_gateway
-    waiting: Callable[[str], int] = _no_gateway
-    """Messages of a session without an answer."""
+    waiting: Callable[[str], int] = _no_gateway  # messages of a session without an answer
     save_person: Callable[[Person], Awaitable[None]] = _no_gateway
 
 
@@ -88,14 +85,13 @@ def builtin_extensions(
 ) -> Iterator[LocatedExtension]:
     """They are loaded as any other extension. First is outermost; what the settings list comes after them."""
     prefix = settings.command_prefix
-    days = settings.storage.retention_days
     gateway = builtin_services.gateway
     basics = Basics(
         prefix,
         lambda: registrar.commands,
         lambda session: gateway().reset(session),
         lambda request: gateway().stop_session(request),
-        days,
+        settings.storage.retention_days,
         registrar.layer_commands,
     )
     yield as_builtin(basics, "first, so that no other can take the names of its commands")
@@ -169,13 +165,10 @@ def builtin_extensions(
         yield as_builtin(
             Delegation(builtin_services.gateway, registrar.tools), "its one tool gives a task to a turn of its own"
         )
-    services = registrar.services
-    extension_services = ExtensionServices(
-        services.recall, services.remember, services.accept, lambda: registrar.strangers
-    )
+    have = registrar.services
+    routes = ExtensionServices(have.recall, have.remember, have.accept, lambda: registrar.strangers)
     yield as_builtin(
-        extension_services,
-        "it has only routes: there the commands of your extensions reach their state and their people",
+        routes, "it has only routes: there the commands of your extensions reach their state and their people"
     )
 
 
@@ -238,7 +231,6 @@ async def _keep_name(name: str, _: Person) -> str:
 
 
 def _open_market(settings: Settings, calendar: Calendar, api: ExtensionApi) -> Market:
-    """The demo market, or the live one with the sources that the settings allow."""
     if settings.market == "demo":
         return DemoMarket(api.clock, calendar)
     from finclaw.finance.instruments.added import KnownInstruments  # noqa: PLC0415  `cold_cpu`: not for the demo

@@ -19,7 +19,7 @@ from finclaw.builtins.delegate import CHANNEL as DELEGATED
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.clock import SystemClock
 from finclaw.composition.agent import make_agent
-from finclaw.composition.channels import allow_lists, debounce_pauses, open_channels
+from finclaw.composition.channels import allow_lists, debounce_pauses, open_channel
 from finclaw.composition.extensions import BuiltinServices, builtin_extensions, command_overrides, find_configured
 from finclaw.config.routes import ModelRoutes, chosen_model, learn_windows
 from finclaw.config.schema import Settings
@@ -112,9 +112,10 @@ async def build(  # noqa: PLR0913  everything that a test or a program may bring
         registrar.load(find_configured(settings, extensions))
         registrar.load(extensions)
         registrar.check_commands()
-        for channel in open_channels(settings, registrar, clock, store):
+        for name in settings.channels:
+            channel = open_channel(name, settings, registrar, clock, store)
             stack.push_async_callback(channel.close)
-            core.channels.setdefault(channel.name, channel)
+            core.channels.setdefault(name, channel)
 
         budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
         agent = make_agent(core, registrar, budget, overflow, consent)
@@ -239,7 +240,6 @@ def _builtin_services(core: GatewayCore, gateway: GatewayHandle, overflow: Overf
 
 
 def _make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> GatewayParts:
-    """Make what a gateway consists of beside its core, the agent and the extensions."""
     settings = core.settings
     commands = _make_commands(core, registrar)
     pause = make_pause(debounce_pauses(settings, core.channels), commands.may_know)
@@ -248,9 +248,7 @@ def _make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> Gatewa
     pools = Pools({"main": limits.pools.main, "cron": limits.pools.cron, "subagent": limits.pools.subagent})
     dispatch = _make_dispatch(core, registrar, agent, pools, debounce)
     gate = Gate(require_mention=limits.require_mention, people=core.people, heard=allow_lists(settings))
-    hours: MarketHours | None = None
-    if limits.respect_market_hours:
-        hours = MarketHours(TableCalendar(), core.directory, core.clock)
+    hours = MarketHours(TableCalendar(), core.directory, core.clock) if limits.respect_market_hours else None
     stages = Stages(
         gate=gate,
         commands=commands,
@@ -263,13 +261,13 @@ def _make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> Gatewa
         revisions=Revisions(core.store, core.engine, core.stops),
         hours=hours,
     )
+    emit = core.events.emit
     stop = partial(core.runs.stop, by="watchdog")
-    watchdog = Watchdog(core.clock, core.events.emit, stop, warn_s=limits.stall_warn_s, abort_s=limits.stall_abort_s)
+    watchdog = Watchdog(core.clock, emit, stop, warn_s=limits.stall_warn_s, abort_s=limits.stall_abort_s)
     core.events.observe(watchdog.observe)
     limit = WaitingLimit(core.lanes, limits.max_waiting)
     traffic = Traffic(runs=core.runs, lanes=core.lanes, limit=limit, isolation=core.isolation, debounce=debounce)
     layers = registrar.layers("message")
-    emit = core.events.emit
     return GatewayParts(
         registrar=registrar,
         agent=agent,
@@ -341,8 +339,6 @@ async def _pass_on(ctx: DeliveryContext) -> Outbound:
 
 
 class _CoreMemory:
-    """What the parts of the core hold in memory of stored data."""
-
     def __init__(self, core: GatewayCore) -> None:
         self._core = core
 

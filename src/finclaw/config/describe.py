@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Final, cast, get_args, get_type_hints
 
 from finclaw.agent.settings import ExtensionRef
@@ -33,8 +34,7 @@ class Described:
     path: tuple[str, ...]
     default: object
     doc: str
-    takes: str
-    """What may be written there, in words."""
+    takes: str  # what may be written there, in words
     is_secret: bool
 
     @property
@@ -45,8 +45,7 @@ class Described:
 @dataclass(frozen=True, slots=True)
 class Effective:
     setting: Described
-    value: object
-    """What counts; of a secret only whether there is one."""
+    value: object  # what counts; of a secret only whether there is one
     origin: str
 
 
@@ -57,23 +56,19 @@ def describe(schema: type, above: tuple[str, ...] = ()) -> Iterator[Described]:
         kind: Any = kinds[field.name]
         if is_dataclass(kind):
             yield from describe(kind, (*above, field.name))  # pyright: ignore[reportArgumentType]
-        else:
-            default: object = field.default
-            if field.default_factory is not MISSING:
-                default = field.default_factory()
-            elif default is MISSING:
-                default = None
-            doc = docs(schema).get(field.name, "")
-            is_secret = kind is Secret or Secret in get_args(kind)
-            yield Described((*above, field.name), default, doc, describe_type(kind), is_secret)
+            continue
+        default = None if field.default is MISSING else field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        doc = docs(schema).get(field.name, "")
+        is_secret = kind is Secret or Secret in get_args(kind)
+        yield Described((*above, field.name), default, doc, describe_type(kind), is_secret)
 
 
 def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterator[Effective]:
     """Every setting as it counts. `fixed` tells the origin of what is not the tree's business."""
     for setting in describe(type(settings)):
-        value: Any = settings
-        for name in setting.path:
-            value = getattr(value, name)
+        value: Any = attrgetter(setting.key)(settings)
         if setting.is_secret:
             value = _whether(value)
         elif isinstance(value, Mapping):
@@ -84,16 +79,13 @@ def effective(settings: object, tree: Tree, fixed: Mapping[str, str]) -> Iterato
 
 
 def _whether(secret: object) -> str:
-    if secret is None or secret == {}:
-        return "not set"
-    return "set, not shown"
+    return "not set" if secret is None or secret == {} else "set, not shown"
 
 
 def _reference_or_whether(secret: object) -> object:
     """Show where a secret is kept, but not one that was written out."""
-    if isinstance(secret, str) and secret.startswith(("env:", "file:")):
-        return secret
-    return _whether(secret)
+    is_reference = isinstance(secret, str) and secret.startswith(("env:", "file:"))
+    return secret if is_reference else _whether(secret)
 
 
 def _given_in(section: object) -> object:
@@ -139,11 +131,8 @@ def docs(schema: type) -> Mapping[str, str]:
     body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)).body
     found: dict[str, str] = {}
     for field, below in pairwise(body):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = " ".join(text.split())
-            case _:
-                pass
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            found[ast.unparse(field.target)] = " ".join(str(ast.literal_eval(below.value)).split())
     return found
 
 

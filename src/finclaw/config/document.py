@@ -34,13 +34,6 @@ _ADVICE = {
 """The parser's words are for those who write parsers."""
 
 
-def _yaml_problem(said: str) -> str:
-    for part, advice in _ADVICE.items():
-        if part in said:
-            return advice
-    return f"{printable(said)}; look there and on the line above for a missing colon, quote or bracket"
-
-
 class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,7 +50,10 @@ class _Reader:
             place = str(self._path)
             if mark := error.problem_mark or error.context_mark:
                 place += f" line {mark.line + 1}"
-            raise ConfigError(f"{place}: not valid YAML: {_yaml_problem(str(error.problem))}") from error
+            said = str(error.problem)
+            unknown = f"{printable(said)}; look there and on the line above for a missing colon, quote or bracket"
+            problem = next((advice for part, advice in _ADVICE.items() if part in said), unknown)
+            raise ConfigError(f"{place}: not valid YAML: {problem}") from error
         except yaml.YAMLError as error:
             raise ConfigError(f"{self._path}: not valid YAML: {str(error).splitlines()[0]}; remove it") from error
         if given.value is None:
@@ -97,9 +93,8 @@ class _Reader:
         try:
             return cast(object, loader.construct_object(node, deep=True))  # pyright: ignore[reportUnknownMemberType]
         except ValueError as error:
-            raise ConfigError(
-                f"{self._where(node)}: this value cannot be read ({printable(str(error))}); put it in quotes"
-            ) from error
+            says = f"this value cannot be read ({printable(str(error))}); put it in quotes"
+            raise ConfigError(f"{self._where(node)}: {says}") from error
 
     def _where(self, node: yaml.Node) -> str:
         return f"{self._path} line {node.start_mark.line + 1}"

@@ -25,12 +25,9 @@ Tree = dict[str, "Given"]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    value: object
-    """A scalar, a list of Givens, or a Tree."""
-    where: str
-    """For a person: `finclaw.yaml line 3`, `FINCLAW_WEB__PORT`, `the command line`."""
-    from_text: bool = False
-    """It came as text whatever it means, so that "8787" may be a number."""
+    value: object  # A scalar, a list of Givens, or a Tree
+    where: str  # for a person: `finclaw.yaml line 3`, `FINCLAW_WEB__PORT`, `the command line`
+    from_text: bool = False  # it came as text whatever it means, so that "8787" may be a number
 
     @property
     def section(self) -> Tree | None:
@@ -70,7 +67,6 @@ def texts(given: Given) -> Iterator[str]:
 
 
 def keys(schema: type, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The path of every single setting."""
     for name, kind in get_type_hints(schema, include_extras=True).items():
         if is_dataclass(kind):
             yield from keys(kind, (*above, name))  # pyright: ignore[reportArgumentType]
@@ -104,7 +100,6 @@ class _Filler:
         self.problems: list[str] = []
 
     def section(self, schema: type[T], tree: Tree, path: tuple[str, ...], fixed: Mapping[str, object]) -> T | None:
-        """The section, or None when there are problems."""
         hints = get_type_hints(schema, include_extras=True)
         kinds = {name: kind for name, kind in hints.items() if name not in fixed}
         values: dict[str, Any] = dict(fixed)
@@ -123,7 +118,7 @@ class _Filler:
             # The dataclass names the key first; only we know where it was written.
             named = str(error).split()[0]
             where = next((tree[name].where + ": " for name in tree if named in (name, ".".join((*path, name)))), "")
-            above = ".".join(path) + "." if named in tree and path else ""
+            above = ".".join((*path, "")) if named in tree else ""
             self.problems.append(f"{where}{above}{error}")
             return None
 
@@ -144,17 +139,15 @@ class _Filler:
 
     def _list(self, given: Given, path: tuple[str, ...], kind: Any) -> tuple[Any, ...]:
         """Each item for itself: a complaint names its line. In a variable, commas stand between them."""
-        items = given.value
+        items: object = [] if given.value is None else given.value
         if given.from_text:
             words = (word.strip() for word in str(given.value).split(","))
             items = [Given(word, given.where, from_text=True) for word in words if word]
-        if items is not None and not isinstance(items, list):
+        if not isinstance(items, list):
             self._report_wrong(given, path, tuple)
             return ()
-        return tuple(
-            self._value(item, (*path[:-1], f"{path[-1]}[{place}]"), kind)
-            for place, item in enumerate(cast("list[Given]", items or []), start=1)
-        )
+        numbered = enumerate(cast("list[Given]", items), start=1)
+        return tuple(self._value(item, (*path[:-1], f"{path[-1]}[{place}]"), kind) for place, item in numbered)
 
     def _by_name(self, given: Given, path: tuple[str, ...], kind: Any) -> dict[str, Any]:
         """Sections, or references to secrets, whose names are the person's own."""
@@ -183,12 +176,9 @@ class _Filler:
     def _report_unknown(self, given: Given, path: tuple[str, ...], siblings: list[str]) -> None:
         above = ".".join(path[:-1])
         elsewhere = next((key for key in self._every_key if key.rpartition(".")[2] == path[-1]), None)
-        if elsewhere is not None:
-            hint = f"; did you mean {elsewhere}?"
-        else:
-            hint = did_you_mean(path[-1], siblings)
-            if above:
-                hint = hint.replace("did you mean ", f"did you mean {above}.")
+        hint = f"; did you mean {elsewhere}?"
+        if elsewhere is None:
+            hint = did_you_mean(path[-1], siblings).replace("mean ", f"mean {'.'.join((*path[:-1], ''))}", 1)
         known = f"; {above or 'the top level'} knows {', '.join(siblings)}"
         self.problems.append(f"{given.where}: unknown key {printable('.'.join(path))}{hint or known}")
 

@@ -171,12 +171,11 @@ def state_directory(state: Path | None, environ: Mapping[str, str]) -> Path:
         raise ConfigError(f"the name of the state directory {shown} is not UTF-8 text; choose another with --state DIR")
     try:
         lowest = next(each for each in (directory, *directory.parents) if each.exists())
-        is_file = not lowest.is_dir()
+        problem = "" if lowest.is_dir() else f"{lowest} is a file, not a directory"
     except OSError as error:
-        says = f"cannot use the state directory {directory}: {error.strerror}"
-        raise ConfigError(f"{says}; choose another place with --state DIR or {HOME}") from error
-    if is_file:
-        raise ConfigError(f"{lowest} is a file, not a directory; choose another place with --state DIR or {HOME}")
+        problem = f"cannot use the state directory {directory}: {error.strerror}"
+    if problem:
+        raise ConfigError(f"{problem}; choose another place with --state DIR or {HOME}")
     return directory
 
 
@@ -188,14 +187,13 @@ def _locate(ref: ExtensionRef, beside: Path, follow: Follow) -> LocatedRef:
             use = str(beside / Path(use).expanduser())
         return LocatedRef(use, ref.settings, follow)
     except RuntimeError as error:  # nobody has that name
-        raise ConfigError(
-            f"agent.extensions: cannot tell where {printable(ref.use)} is: {error}; give the path"
-        ) from error
+        says = f"agent.extensions: cannot tell where {printable(ref.use)} is: {error}; give the path"
+        raise ConfigError(says) from error
 
 
 def _add_environment(tree: Tree, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Returns what is wrong with the variables' names."""
-    known = {_variable(path): path for path in keys(Settings) if path != ("state",)}
+    known = {PREFIX + "__".join(path).upper(): path for path in keys(Settings) if path != ("state",)}
     given = {name: value for name, value in environ.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
     for name in given.keys() & known.keys():
         put(tree, known[name], Given(given[name], name, from_text=True))
@@ -203,10 +201,6 @@ def _add_environment(tree: Tree, environ: Mapping[str, str]) -> tuple[str, ...]:
     referred = {text.removeprefix("env:") for text in texts(Given(tree, "")) if text.startswith("env:")}
     unknown = sorted(given.keys() - known.keys() - referred)
     return tuple(_unknown_variable(name, known) for name in unknown)
-
-
-def _variable(path: tuple[str, ...]) -> str:
-    return PREFIX + "__".join(path).upper()
 
 
 def _unknown_variable(name: str, known: Mapping[str, object]) -> str:

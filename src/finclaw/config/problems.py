@@ -48,7 +48,6 @@ _TWICE: Final = "stands there twice; it is asked once, so leave one of them out"
 
 
 def say_budget(settings: Settings) -> str:
-    """The limit of a day, in a line."""
     limit = settings.budget.agent_day_usd
     if limit is None:
         return "no limit for a day (budget.agent_day_usd is null)"

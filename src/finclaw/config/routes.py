@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 LONGEST_NAME: Final = 200
 """Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
 
-MOST_NAMES: Final = 30
-"""Names of models in one error message."""
+MOST_NAMES: Final = 30  # names of models in one error message
 
 
 def open_catalog(settings: Settings) -> Catalog:
@@ -30,28 +29,22 @@ def open_catalog(settings: Settings) -> Catalog:
 
 
 def chosen_model(settings: Settings) -> str:
-    """Return `agent.model` in full, as people read it."""
     return open_catalog(settings).full_name(settings.agent.model)
 
 
 def named_models(settings: Settings) -> dict[str, str]:
-    """Return the references to the chosen model and its fallbacks, by the setting that holds each."""
     fallbacks = enumerate(settings.agent.fallbacks, start=1)
     return {"agent.model": settings.agent.model} | {f"agent.fallbacks[{place}]": name for place, name in fallbacks}
 
 
 def open_provider(
-    model: Model,
-    clock: Clock,
-    providers: Mapping[str, ProviderSettings],
-    models: Mapping[str, ModelSettings],
+    model: Model, clock: Clock, providers: Mapping[str, ProviderSettings], models: Mapping[str, ModelSettings]
 ) -> Provider:
     """A provider for the model's first endpoint. Nothing is sent yet. Raises ConfigError."""
     return open_any_endpoint(next(list_endpoints(model, providers, models)), clock)
 
 
 def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock, read_blob: "ReadBlob | None" = None) -> Provider:
-    """The offline assistant of the demo, or a client of a real API."""
     if endpoint.kind == "offline":
         from finclaw.demo.assistant import OfflineProvider  # noqa: PLC0415  `rss` and start-up: a real model needs none of it
 
@@ -111,10 +104,8 @@ class ModelRoutes:
         )
 
     async def close(self) -> None:
-        """All that were opened, and the one that was brought along."""
-        opened = [*self._opened.values()]
-        if self._brought is not None:
-            opened.append(self._brought.provider)
+        brought = () if self._brought is None else (self._brought.provider,)
+        opened = [*self._opened.values(), *brought]
         self._opened.clear()
         await asyncio.gather(*(provider.close() for provider in opened))
 

@@ -82,7 +82,6 @@ class Settings:
         return self.pipeline.command_prefix or self.commands.prefix
 
     def everybody(self) -> People:
-        """Who is who, by these settings."""
         return People(self.people, (TOKEN_HOLDER,) if self.web.impersonate else ())
 
     def __post_init__(self) -> None:

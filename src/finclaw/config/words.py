@@ -1,7 +1,7 @@
 """Descriptions of types and values for the author of a settings file, and guesses at what they meant."""
 
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -29,7 +29,7 @@ def describe_type(kind: Any) -> str:
     origin = get_origin(kind)
     args = get_args(kind)
     if origin is Annotated:
-        return describe_type(args[0]) + _limits(each for each in args[1:] if isinstance(each, Meta))
+        return describe_type(args[0]) + "".join(_limits(each) for each in args[1:] if isinstance(each, Meta))
     if origin is Literal:
         return "one of " + ", ".join(str(each) for each in args)
     if origin in (Union, types.UnionType):
@@ -54,20 +54,16 @@ def got(value: object) -> str:
             return _NAMES.get(type(value), f"{type(value).__name__} {printable(str(value))}")
 
 
-def _limits(metas: Iterable[Meta]) -> str:
-    words = ""
-    for meta in metas:
-        if meta.ge is not None and meta.le is not None:
-            words += f" from {meta.ge} to {meta.le}"
-        elif meta.ge is not None:
-            words += f", {meta.ge} or more"
-        elif meta.gt is not None:
-            words += f", more than {meta.gt}"
-        elif meta.le is not None:
-            words += f", {meta.le} or less"
-        elif meta.min_length is not None:
-            words += f" of {meta.min_length} to {meta.max_length} characters"
-    return words
+def _limits(meta: Meta) -> str:
+    if meta.ge is not None and meta.le is not None:
+        return f" from {meta.ge} to {meta.le}"
+    if meta.ge is not None:
+        return f", {meta.ge} or more"
+    if meta.gt is not None:
+        return f", more than {meta.gt}"
+    if meta.le is not None:
+        return f", {meta.le} or less"
+    return "" if meta.min_length is None else f" of {meta.min_length} to {meta.max_length} characters"
 
 
 def printable(text: str, limit: int = 60) -> str:

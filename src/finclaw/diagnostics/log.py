@@ -64,12 +64,14 @@ def redact_nothing(text: str) -> str:
     return text
 
 
-class JsonLines(logging.Formatter):
-    """A log formatter: one JSON object a line, for machines."""
-
+class _Lines(logging.Formatter):
     def __init__(self, redact: Redact = redact_nothing) -> None:
         super().__init__()
         self._redact = redact
+
+
+class JsonLines(_Lines):
+    """A log formatter: one JSON object a line, for machines."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -86,12 +88,8 @@ class JsonLines(logging.Formatter):
         return escape_json(json.dumps(safe, ensure_ascii=False, default=repr))
 
 
-class PlainLines(logging.Formatter):
+class PlainLines(_Lines):
     """A log formatter for people at a terminal, which obeys nothing that a line quotes. Traces are indented."""
-
-    def __init__(self, redact: Redact = redact_nothing) -> None:
-        super().__init__()
-        self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
@@ -136,8 +134,7 @@ def start_logging(
 ) -> None:
     """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
     handler = logging.StreamHandler()
-    formats = {"json": JsonLines, "plain": PlainLines}
-    lines = formats[form](redact)
+    lines = (JsonLines if form == "json" else PlainLines)(redact)
     # The last resort is where libraries, and lost tasks, say what nobody else takes.
     for each in (handler, logging.lastResort):
         if each is not None:
@@ -160,12 +157,10 @@ def silence_logging() -> None:
 # formatted beforehand). Beyond the limit they are dropped, and one line says how many.
 
 
-WINDOW: Final = 10.0
-"""Seconds for which a limit counts."""
+WINDOW: Final = 10.0  # seconds for which a limit counts
 WARNINGS: Final = 20
 """Lines of one kind in that time, from warnings on: what a stranger can cause."""
-OTHERS: Final = 2_000
-"""The same below that: one message has several lines of its own."""
+OTHERS: Final = 2_000  # the same below that: one message has several lines of its own
 MOST_KINDS: Final = 1_000
 
 Kind = tuple[str, int, str]
@@ -247,7 +242,6 @@ class RepeatLimit(logging.Filter):
 
 
 def limit_repeats(handler: logging.Handler) -> None:
-    """Give the handler this filter and no other."""
     limit = RepeatLimit(handler)
     handler.filters[:] = [limit]
     atexit.register(limit.write_summaries, at_exit=True)

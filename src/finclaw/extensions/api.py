@@ -68,13 +68,10 @@ _PATH: Final = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
 
 S = TypeVar("S", bound=Struct)
 
-LONGEST_SAYING: Final = 100_000
-"""Characters; more would be more parts than one message can have."""
+LONGEST_SAYING: Final = 100_000  # characters; more would be more parts than one message can have
 
 
 class _Part:
-    """A part of the api of one extension."""
-
     def __init__(self, mine: Registered, registry: ExtensionRegistry) -> None:
         self._mine = mine
         self._registry = registry
@@ -82,7 +79,6 @@ class _Part:
         self.logger = logging.getLogger(f"finclaw.extension.{mine.name}")
 
     def _find_owner(self, name: str, names: Callable[[Registered], Iterable[str]]) -> str | None:
-        """Return the extension, this one or one loaded before, that has this name among its `names`."""
         every = (*self._registry.loaded, self._mine)
         return next((each.name for each in every if name in names(each)), None)
 
@@ -156,11 +152,9 @@ class Api(_Part):
             says = f"a key looks like {example}, and context.session_key is one"
             raise ExtensionError(f"{to!r} is no session; {says}; nor is it a person whom we know from a direct chat")
         once: Literal["here", "anywhere"] | None = None
-        if key is None:
-            key = new_id()
-        else:
+        if key is not None:
             once = "here" if session == to else "anywhere"
-        words = place.inbound(text, f"said:{self._mine.name}:{whom}:{key}")
+        words = place.inbound(text, f"said:{self._mine.name}:{whom}:{new_id() if key is None else key}")
         words = replace(words, from_extension=self._mine.name, once=once)
         if facts or attachments or actions or perishable:
             saying = Outbound(
@@ -293,20 +287,13 @@ class _State(_Part):
 class _Tasks(_Part):
     def every(self, seconds: float, fn: Callable[[], Awaitable[None]]) -> None:
         self._mine.must_be_loading()
-        self._mine.recurring.append(
-            Recurring(must_be_positive(seconds, "an interval"), must_be_callable(fn), self.logger)
-        )
+        period = must_be_positive(seconds, "an interval")
+        self._mine.recurring.append(Recurring(period, must_be_callable(fn), self.logger))
 
 
 class _Context(_Part):
     def provide(
-        self,
-        field: str,
-        fn: FetchField,
-        *,
-        budget: float = 1.0,
-        default: Any = UNSET,
-        when: IsWanted | None = None,
+        self, field: str, fn: FetchField, *, budget: float = 1.0, default: Any = UNSET, when: IsWanted | None = None
     ) -> None:
         self._must_be_free(field)
         seconds = must_be_positive(budget, "a budget")
@@ -342,9 +329,8 @@ class _Cli(_Part):
         if name in OWN_COMMANDS or owner is not None:
             whose = "FinClaw itself" if owner is None else f"extension {owner!r}"
             raise ExtensionError(f"`finclaw {name}` belongs to {whose}; choose another name")
-        self._mine.cli.append(
-            CliCommand(self._mine.name, name, about, must_be_callable(run), must_be_callable(arguments))
-        )
+        command = CliCommand(self._mine.name, name, about, must_be_callable(run), must_be_callable(arguments))
+        self._mine.cli.append(command)
 
 
 class _Routes(_Part):
@@ -354,9 +340,8 @@ class _Routes(_Part):
         if method not in get_args(Method):
             raise ExtensionError(f"a route takes {' or '.join(get_args(Method))}, not {method!r}")
         if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
-            raise ExtensionError(
-                f"{path!r} is no path; use words of letters, digits, '-' and '_' with '/' between them"
-            )
+            words = "words of letters, digits, '-' and '_' with '/' between them"
+            raise ExtensionError(f"{path!r} is no path; use {words}")
         if any((each.method, each.path) == (method, path) for each in self._mine.routes):
             raise ExtensionError(f"{method} {path} is served already; add it once")
         route = ExtensionRoute(extension=self._mine.name, method=method, path=path, handle=must_be_callable(fn))

@@ -11,19 +11,15 @@ from finclaw.text import suggest_name
 
 
 class CommandOverrides(Struct, frozen=True, kw_only=True):
-    """The settings of commands, by the commands' names."""
-
     disabled: Collection[str] = ()
     aliases: Mapping[str, str] = {}
     cooldown_s: Mapping[str, float] = {}
 
     def apply(self, commands: Iterable[Command]) -> list[Command]:
-        """The commands that people may use."""
         off = {name.casefold() for name in self.disabled}
         return [self._override(each) for each in commands if off.isdisjoint(map(str.casefold, names_of(each)))]
 
     def disabled_names(self, commands: Iterable[Command]) -> frozenset[str]:
-        """All names of those that nobody may use, their aliases too."""
         off = {name.casefold() for name in self.disabled}
         every = ([name.casefold() for name in names_of(each)] for each in commands)
         return frozenset(name for names in every if not off.isdisjoint(names) for name in names)

@@ -29,8 +29,7 @@ from finclaw.text import did_you_mean
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUP: Final = "finclaw.extensions"
-"""The entry points that installed packages offer."""
+GROUP: Final = "finclaw.extensions"  # the entry points that installed packages offer
 OWN: Final = {
     "context-message": "finclaw.builtins.context_message",
     "mcp": "finclaw.builtins.mcp.extension",
@@ -56,12 +55,10 @@ class LocatedExtension(Struct, frozen=True):
     origin: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     why: str = ""
-    follow: Follow = refuse_reference
-    """Its settings' references to secrets."""
+    follow: Follow = refuse_reference  # its settings' references to secrets
 
 
 def as_builtin(extension: Extension, why: str) -> LocatedExtension:
-    """One of our own, which nobody has to find."""
     return LocatedExtension(extension.name, extension.register, origin_of(extension), why=why)
 
 
@@ -133,17 +130,14 @@ def _attribute(use: str, module: ModuleType, attribute: str) -> object:
 
 def _explain_unknown(use: str, offered: Iterable[str]) -> str:
     names = sorted(offered)
-    there = f"installed are {', '.join(names)}"
     how = "give an entry point's name, a module, or a path such as ./my_extension.py"
-    return f"agent.extensions: there is no extension {use!r}{did_you_mean(use, names)}; {there}; {how}"
+    there = f"{did_you_mean(use, names)}; installed are {', '.join(names)}"
+    return f"agent.extensions: there is no extension {use!r}{there}; {how}"
 
 
 def _from_path(ref: ExtensionRef, path: Path) -> LocatedExtension:
-    file = path
-    locations = None
-    if path.is_dir():
-        file = path / "__init__.py"
-        locations = [str(path)]
+    locations = [str(path)] if path.is_dir() else None
+    file = path if locations is None else path / "__init__.py"
     if not file.is_file():
         raise ConfigError(_no_file(ref.use, path))
     # A name of its own: two files may be called alike, and none may pose as somebody else's module.
@@ -200,6 +194,6 @@ def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Lo
     own_name = getattr(thing, "name", None)
     if isinstance(own_name, str):
         name = own_name
-    register = cast("Callable[[ExtensionApi], None]", register)
     follow = getattr(ref, "follow", None) or refuse_reference
-    return LocatedExtension(name, register, origin or origin_of(thing) or ref.use, ref.settings, follow=follow)
+    origin = origin or origin_of(thing) or ref.use
+    return LocatedExtension(name, cast("Any", register), origin, ref.settings, follow=follow)

@@ -11,13 +11,10 @@ from finclaw.kernel.port import Clock
 
 log = logging.getLogger(__name__)
 
-STOP_GRACE: Final = 2.0
-"""Seconds a cancelled task gets to clean up; then it is left behind."""
+STOP_GRACE: Final = 2.0  # seconds a cancelled task gets to clean up; then it is left behind
 
 
 class RecurringTasks:
-    """The tasks that run recurring work."""
-
     def __init__(self, recurring: Sequence[Recurring], clock: Clock) -> None:
         self._recurring = tuple(recurring)
         self._clock = clock

@@ -27,7 +27,7 @@ from finclaw.kernel.context import ContextField
 from finclaw.kernel.event import ToolUnregistered
 from finclaw.kernel.extension import Extension
 from finclaw.kernel.middleware import Layer
-from finclaw.kernel.port import ChannelFactory, Command, ExtensionRoute, LayerCommand, names_of
+from finclaw.kernel.port import Command, ExtensionRoute, LayerCommand, names_of
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
@@ -38,25 +38,20 @@ CLOSE_GRACE: Final = 2.0
 
 
 class Registrar:
-    """A registrar: everything that extensions registered, in order."""
-
     def __init__(
         self, events: EventStream, services: Services = NULL_SERVICES, overrides: CommandOverrides = NO_OVERRIDES
     ) -> None:
         self.events = events
         self._overrides = overrides
-        self._registry = ExtensionRegistry(events, services)
+        self._registry = ExtensionRegistry(events, services, ToolRegistry(services.clock))
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     def load(self, extensions: Iterable[Extension | LocatedExtension]) -> None:
         """In order. Raises ExtensionError; what was loaded before stays, for the caller to close."""
         for extension in extensions:
-            self._load(extension)
+            self._load(extension if isinstance(extension, LocatedExtension) else as_builtin(extension, ""))
 
-    def _load(self, extension: Extension | LocatedExtension) -> None:
-        found = extension
-        if not isinstance(found, LocatedExtension):
-            found = as_builtin(found, "")
+    def _load(self, found: LocatedExtension) -> None:
         mine = Registered(found.name, found.origin, found.why, found.settings, found.follow)
         try:
             self._must_be_new(found.name)
@@ -139,11 +134,6 @@ class Registrar:
                 except Exception:
                     log.exception("extension %s cannot tell its commands", each.name)
         return found
-
-    @property
-    def channels(self) -> dict[str, ChannelFactory]:
-        """By kind."""
-        return {kind: make for each in self.loaded for kind, make in each.channels.items()}
 
     @property
     def sections(self) -> list[Section]:

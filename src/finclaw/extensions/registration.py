@@ -30,16 +30,12 @@ TellCommands = Callable[[], Mapping[str, str | LayerCommand]]
 
 
 class Recurring(Struct, frozen=True):
-    """Recurring work of an extension, and its period."""
-
     seconds: float
     run: Callable[[], Awaitable[None]]
     logger: logging.Logger
 
 
 class CliCommand(Struct, frozen=True):
-    """A command that an extension adds to the command line."""
-
     extension: str
     name: str
     about: str
@@ -48,8 +44,6 @@ class CliCommand(Struct, frozen=True):
 
 
 class DoctorCheck(Struct, frozen=True):
-    """A check that an extension adds to `finclaw doctor`."""
-
     extension: str
     name: str
     look: Callable[[], Finding]
@@ -66,10 +60,7 @@ class OwnDatabase(Database, Protocol):
 
 
 class Registered(Struct):
-    """An extension with what it registered.
-
-    `origin` is its file, `why` the reason for its place. `stage`: only while loading may it register.
-    """
+    """An extension with what it registered. `origin` is its file, `why` the reason for its place."""
 
     name: str
     origin: str = ""
@@ -122,11 +113,8 @@ class _NoFetcher:
 
 
 class Services(Struct, frozen=True, kw_only=True):
-    """Services of the gateway for extensions.
-
-    `accept` takes an extension's words for a session; `database` gives an extension its file, unopened; `fetcher` makes
-    one that keeps to the rules.
-    """
+    """Services of the gateway for extensions. `accept` takes an extension's words for a session; `database` gives an
+    extension its file, unopened; `fetcher` makes one that keeps to the rules."""
 
     recall: Callable[[str, str], Awaitable[Any]] = raise_no_gateway
     remember: Callable[[str, str, Any], Awaitable[None]] = raise_no_gateway
@@ -140,28 +128,22 @@ class Services(Struct, frozen=True, kw_only=True):
     start_turn: Callable[[Inbound, str], Awaitable[Accepted]] = raise_no_gateway
 
 
-NULL_SERVICES = Services()
-"""For looking at what extensions register, without a gateway."""
+NULL_SERVICES = Services()  # for looking at what extensions register, without a gateway
 
 
-class ExtensionRegistry:
-    """The registry that all extensions share.
+class ExtensionRegistry(Struct):
+    """The registry that all extensions share: those loaded before, the tools, the events, and the services."""
 
-    Those loaded before, the tools, the events, and the services of the gateway.
-    """
-
-    def __init__(self, events: EventStream, services: Services) -> None:
-        self.events = events
-        self.services = services
-        self.tools = ToolRegistry(services.clock)
-        self.loaded: list[Registered] = []
+    events: EventStream
+    services: Services
+    tools: ToolRegistry
+    loaded: list[Registered] = field(default_factory=list[Registered])
 
 
 def must_be_callable(fn: Any) -> Any:
     if not callable(fn):
-        raise ExtensionError(
-            f"a function is needed here, not {type(fn).__name__}; leave out the brackets behind its name"
-        )
+        kind = type(fn).__name__
+        raise ExtensionError(f"a function is needed here, not {kind}; leave out the brackets behind its name")
     return fn
 
 

@@ -30,8 +30,6 @@ COPY_PREFIX: Final = ".backup-"
 
 
 class GatewayMemory(Protocol):
-    """What a running gateway holds of stored data in memory."""
-
     def drop_sessions(self, sessions: Sequence[str]) -> None: ...
     async def drop_person(self, person: Person) -> None: ...
     async def drop_pruned(self) -> None: ...
@@ -102,7 +100,6 @@ class Upkeep:
         return directory.name
 
     def _remove_backup_copies(self) -> None:
-        """Remove the copies of backups that were cut off."""
         for directory in self._state.glob(f"{COPY_PREFIX}*"):
             shutil.rmtree(directory, ignore_errors=True)
 

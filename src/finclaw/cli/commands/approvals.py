@@ -14,8 +14,7 @@ from finclaw.redaction.redact import redact_for_display
 from finclaw.transcript.approval_ids import short_id
 from finclaw.web.approvals import WAIT, ApprovalsView, ApproveBody, DecidedApproval, DenyBody, GrantsView
 
-_MORE = 10.0
-"""Seconds beyond those that the gateway itself waits."""
+_MORE = 10.0  # seconds beyond those that the gateway itself waits
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -43,14 +42,12 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     settings = settings_to_look(args)
-    if args.what in ("list", "grants"):
-        if args.id is not None:
-            raise ConfigError(f"finclaw approvals {args.what} takes no id")
-    elif args.id is None:
-        where = "finclaw approvals"
-        if args.what == "revoke":
-            where += " grants"
-        raise ConfigError(f"finclaw approvals {args.what} needs an id: `{where}` lists them")
+    is_listed = args.what in ("list", "grants")
+    if is_listed and args.id is not None:
+        raise ConfigError(f"finclaw approvals {args.what} takes no id")
+    if not is_listed and args.id is None:
+        listing = " grants" if args.what == "revoke" else ""
+        raise ConfigError(f"finclaw approvals {args.what} needs an id: `finclaw approvals{listing}` lists them")
     with attach(settings) as client:
         _ACTIONS[args.what](client, args)
 
@@ -133,11 +130,4 @@ def _revoke(client: StateClient, args: Namespace) -> None:
     print_result(args, revoked, [f"{short_id(revoked.id)}: revoked; {_bare(revoked.tool)} is asked for again"])
 
 
-_ACTIONS = {
-    "list": _list,
-    "show": _show,
-    "approve": _approve,
-    "deny": _deny,
-    "grants": _grants,
-    "revoke": _revoke,
-}
+_ACTIONS = {"list": _list, "show": _show, "approve": _approve, "deny": _deny, "grants": _grants, "revoke": _revoke}

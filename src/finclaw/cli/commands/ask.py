@@ -3,7 +3,6 @@
 Ctrl-C stops the turn, a second Ctrl-C leaves at once.
 """
 
-import logging
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -22,10 +21,10 @@ from finclaw.cli.chat.texts import Texts, texts_for
 from finclaw.cli.chat.unread import ReadMarker, Unread
 from finclaw.cli.formatting import clean, json_line
 from finclaw.clock import SystemClock
-from finclaw.config.schema import Settings
-from finclaw.diagnostics.log import start_logging
+from finclaw.diagnostics.log import silence_logging, start_logging
 from finclaw.errors import ChannelError, ConfigError
 from finclaw.redaction.redact import redact_for_display
+from finclaw.text import fix_surrogates
 from finclaw.web.view import MessageView, OutcomeView
 
 INTERRUPTED: Final = 130
@@ -168,8 +167,7 @@ def _went_away(question: PendingQuestion) -> str:
 PATIENCE = 10.0
 """Seconds to wait for a state that is busy: a gateway is starting, or another `finclaw ask` is at it."""
 
-FOLLOW: Final = 60.0
-"""Seconds to wait for what comes of an approval."""
+FOLLOW: Final = 60.0  # seconds to wait for what comes of an approval
 QUIET_SUCCESS: Final = ("answered", "command", "skipped", "joined")
 
 
@@ -189,11 +187,12 @@ def run(args: Namespace) -> int:
     overrides = {"market": args.market}
     settings = settings_to_look(args, overrides)
     conversation, text = _session(args.session), _text(args.text)
-    _log(settings, verbose=args.verbose)
-    events, marker = (
-        EventQueue(),
-        ReadMarker(conversation),
-    )  # it moves nobody's place: a chat shows what was told unasked
+    if args.verbose:
+        start_logging(settings.log.level, "plain", redact_for_display)
+    else:  # the outcome says what went wrong; a log between question and answer helps nobody
+        silence_logging()
+    events = EventQueue()
+    marker = ReadMarker(conversation)  # it moves nobody's place: a chat shows what was told unasked
     with_keys = partial(settings_from, args, overrides)
     link = connect(settings, marker, conversation, args.market, events, with_keys, patience=PATIENCE)
     try:
@@ -254,34 +253,22 @@ def _text(words: list[str]) -> str:
         text = " ".join(words)
     if not text.strip():
         raise ConfigError('there is no question; try: finclaw ask "What is AAPL trading at?"')
-    if not _is_unicode(text):
+    if fix_surrogates(text) != text:
         raise ConfigError("the question is not UTF-8 text; check your terminal's character encoding")
     return text
 
 
 def _session(key: str) -> str:
-    if not 1 <= len(key) <= 200 or not _is_unicode(key):
+    if not _is_name(key):
         raise ConfigError("--session takes a name of 1 to 200 characters of UTF-8 text; try: --session main")
     return key
 
 
 def _model(name: str | None) -> str | None:
-    if name is not None and not (1 <= len(name) <= 200 and _is_unicode(name)):
+    if name is not None and not _is_name(name):
         raise ConfigError("--model takes a model or an alias, as `finclaw models` lists them")
     return name
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _log(settings: Settings, *, verbose: bool) -> None:
-    if verbose:
-        start_logging(settings.log.level, "plain", redact_for_display)
-    else:  # the outcome says what went wrong; a log between question and answer helps nobody
-        logging.getLogger("finclaw").addHandler(logging.NullHandler())
-        logging.getLogger("finclaw").propagate = False
+def _is_name(text: str) -> bool:
+    return 1 <= len(text) <= 200 and fix_surrogates(text) == text

@@ -18,6 +18,7 @@ from finclaw.gateway import UnreachableChat
 
 _HEAD = ("CHANNEL", "KIND", "FROM", "ACCOUNT", "SECRETS", "HEARD")
 CHECK_SECONDS: Final = 20.0
+_View = Mapping[str, Any]
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -35,19 +36,14 @@ def run(args: Namespace) -> None:
 def _list(args: Namespace) -> None:
     settings = settings_to_look(args)
     makers = {kind: by for kind, (_, by) in channel_kinds(load_registrar(settings)).items()}
-    lost: Sequence[UnreachableChat] = ()
-    if settings.channels:
-        lost = find_status(settings).unreachable
+    lost = find_status(settings).unreachable if settings.channels else ()
     described = [_describe(name, settings, makers) for name in settings.channels]
     view = {"channels": described, "kinds": makers, "own": GATEWAYS_OWN, "unreachable": lost}
     print_result(args, view, _lines(settings, described, makers, lost))
 
 
 def _lines(
-    settings: Settings,
-    described: Sequence[Mapping[str, Any]],
-    makers: Mapping[str, str],
-    lost: Sequence[UnreachableChat],
+    settings: Settings, described: Sequence[_View], makers: Mapping[str, str], lost: Sequence[UnreachableChat]
 ) -> Iterator[str]:
     if described:
         yield from fit_table([_HEAD, *(_row(each, settings.channels[each["name"]]) for each in described)])
@@ -56,13 +52,17 @@ def _lines(
     yield f"kinds: {', '.join(f'{kind} ({by})' for kind, by in makers.items())}"
     if lost:
         yield "not reachable any more, until they write again:"
-        yield from fit_table(
-            [("", each.channel, one_line(each.conversation), one_line(each.reason, 200)) for each in lost]
-        )
+        rows = [("", each.channel, one_line(each.conversation), one_line(each.reason, 200)) for each in lost]
+        yield from fit_table(rows)
 
 
-def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[str, Any]:
+def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> _View:
     channel = settings.channels[name]
+    problem = ""
+    try:
+        check_kind(name, channel.kind, makers)
+    except ConfigError as error:  # the gateway would refuse to start with it
+        problem = str(error)
     return {
         "name": name,
         "kind": channel.kind,
@@ -71,11 +71,11 @@ def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> dict[
         "secrets": sorted(channel.secrets),
         "allow_senders": channel.allow_senders,
         "allow_conversations": channel.allow_conversations,
-        "problem": _problem(name, settings, makers),
+        "problem": problem,
     }
 
 
-def _row(view: Mapping[str, Any], channel: ChannelSettings) -> tuple[str, ...]:
+def _row(view: _View, channel: ChannelSettings) -> tuple[str, ...]:
     heard = _describe_heard(channel)
     if view["problem"]:
         heard = f"nobody: {view['problem']}"
@@ -88,15 +88,6 @@ def _describe_heard(channel: ChannelSettings) -> str:
         return "everybody"
     heard = (*channel.allow_senders, *(f"all in {each}" for each in channel.allow_conversations))
     return ", ".join(heard) or "nobody yet: allow_senders is empty"
-
-
-def _problem(name: str, settings: Settings, makers: Mapping[str, str]) -> str:
-    """Why nobody is heard there: the gateway would refuse to start with it."""
-    try:
-        check_kind(name, settings.channels[name].kind, makers)
-    except ConfigError as error:
-        return str(error)
-    return ""
 
 
 def _test(args: Namespace) -> None:

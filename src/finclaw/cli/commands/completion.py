@@ -12,12 +12,12 @@ from finclaw.cli.arguments import add_state_options
 from finclaw.cli.parser import Parser, build_parser
 from finclaw.providers.catalog import load_listed
 
-SHELLS: Final = ("bash", "zsh", "fish")
-_HOW = {
+_HOW: Final = {
     "bash": 'add this line to ~/.bashrc:  eval "$(finclaw completion bash)"',
     "zsh": 'add this line to ~/.zshrc, after compinit:  eval "$(finclaw completion zsh)"',
     "fish": "run:  finclaw completion fish > ~/.config/fish/completions/finclaw.fish",
 }
+SHELLS: Final = tuple(_HOW)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -55,7 +55,6 @@ def _tree(parser: Parser, above: str = "") -> Iterator[tuple[str, Parser]]:
 
 
 def _all(parser: Parser) -> Iterator[Action]:
-    """Every option of every command that takes a value, once."""
     seen: set[str] = set()
     for _, command in _tree(parser):
         for option in command.options:

@@ -1,7 +1,6 @@
 """`finclaw config`: check the settings, and show the values in effect."""
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import msgspec
 
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.doctor.settings import gather_settings, loading_problems, problems, warnings
-from finclaw.cli.formatting import print_result
+from finclaw.cli.formatting import colored, print_result
 from finclaw.config.describe import DEFAULT, Effective, effective
 from finclaw.config.load import HOME
 from finclaw.diagnostics.log import silence_logging
@@ -29,11 +28,8 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run(args: Namespace) -> int:
-    if args.what == "check":
-        return _check(args)
-    _show(args)
-    return 0
+def run(args: Namespace) -> int | None:
+    return _check(args) if args.what == "check" else _show(args)
 
 
 def _check(args: Namespace) -> int:
@@ -44,9 +40,9 @@ def _check(args: Namespace) -> int:
         return 1
     warned = warnings(args)
     file = gather_settings(args).file
-    says = f"there is no {file}, and none is needed; `finclaw init` writes one with every setting explained"
-    if file.exists():
-        says = f"{file} is valid"
+    says = f"{file} is valid"
+    if not file.exists():
+        says = f"there is no {file}, and none is needed; `finclaw init` writes one with every setting explained"
     lines = (says, *(f"warning: {escape_controls(each)}" for each in warned))
     print_result(args, {"valid": True, "problems": (), "warnings": warned}, lines)
     return 0
@@ -78,16 +74,10 @@ def _encode(value: object) -> str:
 
 
 def _lines(shown: Sequence[Effective]) -> Iterator[str]:
-    values = [f"{each.setting.key} = {_format_value(each.value)}" for each in shown]
+    # Also a setting that is no secret may hold one, such as an extension's.
+    texts = [each.value if isinstance(each.value, Path) else _encode(each.value) for each in shown]
+    values = [f"{each.setting.key} = {redact_for_display(str(text))}" for each, text in zip(shown, texts, strict=True)]
     width = min(max(map(len, values)), 44)
-    doc = "    {}"
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        doc = "\x1b[2m    {}\x1b[0m"
     for each, value in zip(shown, values, strict=True):
         yield f"{value:<{width}}  {each.origin}"
-        yield doc.format(each.setting.doc)
-
-
-def _format_value(value: object) -> str:
-    """Also a setting that is no secret may hold one, such as an extension's."""
-    return redact_for_display(str(value) if isinstance(value, Path) else _encode(value))
+        yield colored(f"    {each.setting.doc}", "2")

@@ -21,14 +21,8 @@ _FIGURES = range(1, 9)
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
-    parse_days = partial(parse_count, most=3660, noun="number of days")
-    parser.add_argument(
-        "--days",
-        type=parse_days,
-        default=30,
-        metavar="N",
-        help="how many, today included (default: 30)",
-    )
+    days = partial(parse_count, most=3660, noun="number of days")
+    parser.add_argument("--days", type=days, default=30, metavar="N", help="how many, today included (default: 30)")
     parser.add_argument(
         "--by", choices=("day", "model", "user", "agent"), default="day", help="what a line is for (default: day)"
     )
@@ -57,8 +51,7 @@ def _lines(view: CostsView, gaps: Iterable[str]) -> Sequence[str]:
     legend = "HIT: the cache's part of all input. SAVED: by that, less writing to it."
     if view.today is not None:
         legend = f"Days: {view.today.zone}. {legend}"
-    lines.append(legend)
-    lines += (*_remarks(view.total), *_today(view), *gaps)
+    lines += (legend, *_remarks(view.total), *_today(view), *gaps)
     return [fit_line(line, terminal_columns()) for line in lines]
 
 
@@ -84,9 +77,7 @@ def _today(view: CostsView) -> Iterator[str]:
 def _row(cost: Cost) -> tuple[str, ...]:
     use = cost.usage
     numbers = (cost.calls, use.input, use.output, use.cache_read, use.cache_write)
-    saved = money(abs(cost.saved))
-    if cost.saved < 0:
-        saved = f"-{saved}"
+    saved = f"{'-' if cost.saved < 0 else ''}{money(abs(cost.saved))}"
     return (short(cost.name, 60), *(f"{each:,}" for each in numbers), f"{use.hit_rate:.0%}", money(cost.cost), saved)
 
 

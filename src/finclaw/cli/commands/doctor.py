@@ -5,15 +5,15 @@ there is anything at all. With `market: live` it asks each source something, and
 """
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Iterator
 
 from finclaw.cli.arguments import add_json_option, add_state_options, settings_from
 from finclaw.cli.doctor import DoctorFinding, bad, extensions, gateway, machine
 from finclaw.cli.doctor import settings as settings_checks
 from finclaw.cli.doctor import state as state_directory_checks
-from finclaw.cli.formatting import print_result
+from finclaw.cli.formatting import colored, print_result
 from finclaw.config.load import state_directory
 from finclaw.config.routes import with_windows
 from finclaw.config.schema import Settings
@@ -35,8 +35,9 @@ def run(args: Namespace) -> int:
         says = redact_for_display(found.says)
         finding = DoctorFinding(found.check, found.level, says, redact_for_display(found.advice))
         findings.append(finding)
-        if not args.json:
-            print(_line(finding), flush=True)  # some of it takes a moment; nobody should stare at nothing
+        if not args.json:  # some of it takes a moment; nobody should stare at nothing
+            level = colored(f"{finding.level:<5}", _COLOURS[finding.level])
+            print(f"{level} {finding.check:<12} {finding.line}", flush=True)
     healthy = all(finding.level != "bad" for finding in findings)
     print_result(args, {"healthy": healthy, "findings": findings}, [_sum(findings)])
     return int(not healthy)
@@ -66,15 +67,8 @@ def _look(args: Namespace) -> Iterator[DoctorFinding]:
         yield from sources.checks(settings)
 
 
-def _line(finding: DoctorFinding) -> str:
-    level = f"{finding.level:<5}"
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        level = f"\x1b[{_COLOURS[finding.level]}m{level}\x1b[0m"
-    return f"{level} {finding.check:<12} {finding.line}"
-
-
 def _sum(findings: list[DoctorFinding]) -> str:
-    count = {level: sum(finding.level == level for finding in findings) for level in ("ok", "warn", "bad")}
+    count = Counter(finding.level for finding in findings)
     if count["bad"]:
         return f"{count['bad']} bad, {count['warn']} to think about, {count['ok']} ok: begin with the first bad one"
     if count["warn"]:

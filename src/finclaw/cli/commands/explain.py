@@ -75,11 +75,9 @@ def run(args: Namespace) -> None:
 
 def _name(words: Sequence[str]) -> str:
     """Of the tool: the one word, or the one behind `tool`."""
-    names = list(words)
-    if names == ["tool"]:
+    names = words[1:] if words[0] == "tool" else words
+    if not names:
         raise ConfigError("which tool? Try: finclaw explain market__quote; `finclaw tools` lists them")
-    if names[0] == "tool":
-        del names[0]
     if len(names) > 1:
         raise ConfigError(f"one tool at a time, and not {' '.join(names)!r}; try: finclaw explain {names[0]}")
     return names[0]
@@ -87,20 +85,15 @@ def _name(words: Sequence[str]) -> str:
 
 def _describe_call(ctx: PolicyContext) -> Iterator[str]:
     yield short(f"{ctx.tool.name}, group {ctx.tool.group}, from {ctx.tool.source}", _LONGEST)
-    user = ctx.user
-    if ctx.roles:
-        user += f" ({', '.join(ctx.roles)})"
-    yield short(f"for {user} on {ctx.channel}, agent {ctx.agent}", _LONGEST)
+    roles = f" ({', '.join(ctx.roles)})" if ctx.roles else ""
+    yield short(f"for {ctx.user}{roles} on {ctx.channel}, agent {ctx.agent}", _LONGEST)
 
 
 def _describe(judgement: Judgement) -> Iterator[str]:
     rows: list[tuple[str, ...]] = []
     for stage in judgement.stages:
-        reason = stage.reason
-        if stage.lifted_by:
-            reason += f"; lifted by {stage.lifted_by}"
-        if stage.warning:
-            reason += f"; {stage.warning}"
+        lifted = stage.lifted_by and f"lifted by {stage.lifted_by}"
+        reason = "; ".join(filter(None, (stage.reason, lifted, stage.warning)))
         mark = ">" if stage.stage == judgement.deciding_stage else " "
         rows.append((mark, stage.stage, stage.verdict, short(reason, _LONGEST)))
     yield from fit_table(rows)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import keyword
+import os
 import re
 import shlex
 import sys
@@ -77,10 +78,8 @@ _LABELS = {
 def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
     for each in found:
         origin = "built in" if each["built_in"] else each["origin"]
-        title = f"{each['name']}  ({origin})"
-        if each["why"]:
-            title += f": {each['why']}"
-        yield title
+        why = f": {each['why']}" if each["why"] else ""
+        yield f"{each['name']}  ({origin}){why}"
         layers = [f"{layer['ring']} {layer['name']} (priority {layer['priority']})" for layer in each["layers"]]
         rows = {"layers": layers, **{label: each[key] for key, label in _LABELS.items()}}
         if each["checks"]:
@@ -103,10 +102,7 @@ def _make_extension(args: Namespace) -> None:
         write_file(directory / name, text.encode(), force=False)
     extension, test = (directory / name for name in made)
     print(f"made  {extension}  a tool, a layer and some state\nmade  {test}  whole messages through it")
-    interpreter = Path(sys.executable)
-    if interpreter.is_relative_to(Path.cwd()):
-        interpreter = interpreter.relative_to(Path.cwd())
-    python = shlex.quote(str(interpreter))
+    python = shlex.quote(sys.executable.removeprefix(f"{Path.cwd()}{os.sep}"))
     print(f"try it:      {python} -m pytest {shlex.quote(str(test))}")
     has_pytest = False
     with suppress(ValueError):  # somebody has put it out of reach

@@ -2,7 +2,7 @@
 
 import asyncio
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, get_args
 
@@ -11,21 +11,14 @@ from finclaw.cli.formatting import fit_table, plural, print_result, short, table
 from finclaw.errors import ConfigError, SessionError, ToolError
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.instrument import Ambiguous, Instrument, Unknown
+from finclaw.finance.instruments import refresh
 from finclaw.finance.instruments.added import COLUMNS, AddedInstruments, read_csv
-from finclaw.finance.instruments.refresh import (
-    AMERICA,
-    KOREA,
-    ListingSource,
-    download_listings,
-    listing_hosts,
-    merge_listings,
-)
 from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
 from finclaw.kernel.fetch import Fetcher, FetchRules
 from finclaw.text import escape_controls
 
 _VENDORS: Final[tuple[Vendor, ...]] = get_args(Vendor)
-_LISTS: Final = {"kr": KOREA, "us": AMERICA}
+_LISTS: Final = {"kr": refresh.KOREA, "us": refresh.AMERICA}
 _MOST_BYTES: Final = 50_000_000
 _HEAD: Final = ("SYMBOL", "NAME", "KOREAN NAME", "MARKET", "CURRENCY", "TYPE", "STATUS")
 
@@ -57,15 +50,12 @@ def run(args: Namespace) -> int | None:
 
 def _search(args: Namespace, added: AddedInstruments) -> None:
     verdict, matches = _find(args, added)
-    lines: list[str] = []
+    lines = fit_table([_HEAD, *map(_row, matches)]) if matches else []
     if verdict == "ambiguous":
-        lines.append(f"{_quoted(args)} may be any of these; use a symbol:")
-    elif verdict == "none" and matches:
-        lines.append(f"nothing is called {_quoted(args)}; it looks like:")
+        lines.insert(0, f"{_quoted(args)} may be any of these; use a symbol:")
     elif verdict == "none":
-        lines.append(f"nothing is called {_quoted(args)}")
-    if matches:
-        lines += fit_table([_HEAD, *map(_row, matches)])
+        like = "; it looks like:" if matches else ""
+        lines.insert(0, f"nothing is called {_quoted(args)}{like}")
     print_result(args, {"verdict": verdict, "matches": [_as_match(each) for each in matches]}, lines)
 
 
@@ -94,9 +84,7 @@ def _as_match(instrument: Instrument) -> dict[str, str]:
 
 
 def _row(each: Instrument) -> tuple[str, ...]:
-    korean = ""
-    if each.name_ko != each.name_en:
-        korean = short(each.name_ko, 40)
+    korean = "" if each.name_ko == each.name_en else short(each.name_ko, 40)
     name = short(each.name_en, 50)
     return (short(each.bare_symbol, 20), name, korean, each.listed_on, each.currency, each.type, each.status)
 
@@ -104,15 +92,14 @@ def _row(each: Instrument) -> tuple[str, ...]:
 def _show(args: Namespace, added: AddedInstruments) -> None:
     verdict, matches = _find(args, added)
     if verdict != "exact":
-        advice = "look for it with `finclaw instruments search`"
-        if matches:
-            advice = f"it may be {', '.join(each.bare_symbol for each in matches)}"
+        near = ", ".join(each.bare_symbol for each in matches)
+        advice = f"it may be {near}" if near else "look for it with `finclaw instruments search`"
         raise SessionError(f"{_quoted(args)} names no single instrument; {escape_controls(advice)}")
-    facts = dict(_facts(matches[0]))
+    facts = _facts(matches[0])
     print_result(args, facts, table([(name, short(cell, 200)) for name, cell in facts.items()]))
 
 
-def _facts(each: Instrument) -> Iterator[tuple[str, str]]:
+def _facts(each: Instrument) -> dict[str, str]:
     known = {
         "id": each.id,
         "symbol": each.symbol,
@@ -129,8 +116,8 @@ def _facts(each: Instrument) -> Iterator[tuple[str, str]]:
         "status": each.status,
         "successor": each.successor,
     }
-    yield from ((name, cell) for name, cell in known.items() if cell)
-    yield from ((vendor, theirs) for vendor in _VENDORS if (theirs := vendor_symbol(vendor, each)) is not None)
+    vendors = {vendor: theirs for vendor in _VENDORS if (theirs := vendor_symbol(vendor, each)) is not None}
+    return {name: cell for name, cell in known.items() if cell} | vendors
 
 
 def _import(args: Namespace, added: AddedInstruments) -> None:
@@ -141,7 +128,7 @@ def _import(args: Namespace, added: AddedInstruments) -> None:
 
 
 def _refresh(args: Namespace, added: AddedInstruments) -> int:
-    fetcher = open_fetchers()(FetchRules(allow=listing_hosts()))
+    fetcher = open_fetchers()(FetchRules(allow=refresh.listing_hosts()))
     done: dict[str, int | str] = {}
     lines: list[str] = []
     for name in [args.only] if args.only else _LISTS:
@@ -153,10 +140,11 @@ def _refresh(args: Namespace, added: AddedInstruments) -> int:
     return int(any(isinstance(result, str) for result in done.values()))
 
 
-def _refresh_one(added: AddedInstruments, fetcher: Fetcher, sources: Sequence[ListingSource]) -> int | str:
+def _refresh_one(added: AddedInstruments, fetcher: Fetcher, sources: Sequence[refresh.ListingSource]) -> int | str:
     """How many records are new or changed, or why none of this country was taken."""
     try:
-        rows = merge_listings(added.known_to_refresh(), asyncio.run(download_listings(fetcher, sources)))
+        listings = asyncio.run(refresh.download_listings(fetcher, sources))
+        rows = refresh.merge_listings(added.known_to_refresh(), listings)
     except ToolError as error:
         return f"nothing was changed: {short(str(error), 300)}"
     added.add_refreshed(rows)

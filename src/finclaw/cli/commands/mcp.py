@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -32,7 +33,7 @@ from finclaw.redaction.clean import clean
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import did_you_mean
 from finclaw.tools.arguments import ArgumentCheck
-from finclaw.tools.result_guard import GuardOptions, guard_off_loop
+from finclaw.tools.result_guard import guard_off_loop
 from finclaw.tools.settings import GuardChoice
 from finclaw.tools.time_limit import run_with_limit
 from finclaw.web.principal import OWNER
@@ -130,8 +131,7 @@ def _for_programs(pin: Pin) -> dict[str, Any]:
 
 log = logging.getLogger(__name__)
 
-CHANNEL: Final = "mcp"
-"""Under this name rules may speak of these calls."""
+CHANNEL: Final = "mcp"  # under this name rules may speak of these calls
 _LOOK_ONLY: Final[Mapping[str, frozenset[str]]] = {
     "finance": frozenset(
         {"market__quote", "market__history", "market__compare", "market__hours", "market__calendar", "fx__convert"}
@@ -141,8 +141,7 @@ _LOOK_ONLY: Final[Mapping[str, frozenset[str]]] = {
 }
 """By the extension they come from: another's tool of the same name is not the one that is known to be harmless."""
 _MOST_AT_ONCE: Final = 8
-_SHOWN: Final = 50_000
-"""Characters of a result: whoever calls has no `read_result`."""
+_SHOWN: Final = 50_000  # characters of a result: whoever calls has no `read_result`
 
 
 def serve(args: Namespace) -> None:
@@ -192,11 +191,10 @@ class ToolServer:
     async def list_tools(self, ctx: object, params: object) -> "types.ListToolsResult":
         import mcp_types as types  # noqa: PLC0415  optional, as above
 
-        specs = [self._tools[name][0].spec for name in sorted(self._tools)]
-        tools = [
-            types.Tool(name=spec.name, description=spec.description, input_schema=deepcopy(spec.input_schema))
-            for spec in specs
-        ]
+        tools: list[types.Tool] = []
+        for name in sorted(self._tools):
+            spec = self._tools[name][0].spec
+            tools.append(types.Tool(name=name, description=spec.description, input_schema=deepcopy(spec.input_schema)))
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(self, ctx: object, params: "types.CallToolRequestParams") -> "types.CallToolResult":
@@ -216,11 +214,9 @@ class ToolServer:
         except Exception as error:  # a tool is a stranger: its bug is a result, not the end of the server
             log.exception("tool %s failed", name)
             content = f"{name} failed: {type(error).__name__}"
-        return (await guard_off_loop(content, self._guard_of(name), is_error=is_error)).content, is_error
-
-    def _guard_of(self, name: str) -> GuardOptions:
-        options = self._guards.of(name)
-        return replace(options, shown=_SHOWN, stored=max(_SHOWN, options.stored))
+        guard = self._guards.of(name)
+        guard = replace(guard, shown=_SHOWN, stored=max(_SHOWN, guard.stored))
+        return (await guard_off_loop(content, guard, is_error=is_error)).content, is_error
 
     async def _run(self, name: str, args: Mapping[str, Any]) -> str:
         if name not in self._tools:
@@ -236,7 +232,7 @@ class ToolServer:
             channel=CHANNEL,
             offered=tuple(sorted(self._tools)),
         )
-        with self._breakers.call(tool.upstream, _note_circuit):
+        with self._breakers.call(tool.upstream, partial(log.warning, "a circuit that was %s is %s now")):
             output = await run_with_limit(tool, checked.args, scope)
         if checked.note:
             return f"{output.content}\n\n{checked.note}"
@@ -255,10 +251,6 @@ class ToolServer:
         )
         if judgement.verdict != "allow":
             raise ToolDenied(f"{tool.spec.name} was not run: {judgement.reason}; nobody can approve it here")
-
-
-def _note_circuit(before: str, after: str) -> None:
-    log.warning("a circuit that was %s is %s now", before, after)
 
 
 def _choose_tools(registrar: Registrar, allowed: Sequence[str]) -> list[tuple[Tool, str]]:

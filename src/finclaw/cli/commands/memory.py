@@ -48,18 +48,17 @@ def run(args: Namespace) -> None:
 
 def _list(args: Namespace, directory: Path) -> None:
     found = _read_notes(args, directory)
-    rows = [("USER", "ID", "SAVED", "NOTE")]
-    for each in found:
-        note = each.note
-        rows.append((short(each.owner, 60), str(note.number), local_time(note.saved_at), short(note.text, 200)))
     if args.json:
         print(escape_json(_as_json(found).decode()))
     elif found:
-        print("\n".join(fit_table(rows, right=(1,))))
-    elif args.user is None:
-        print("nothing is remembered")
+        print("\n".join(fit_table([("USER", "ID", "SAVED", "NOTE"), *map(_row, found)], right=(1,))))
     else:
-        print(f"nothing is remembered of {args.user}")
+        print("nothing is remembered" + ("" if args.user is None else f" of {args.user}"))
+
+
+def _row(each: OwnedNote) -> tuple[str, ...]:
+    note = each.note
+    return (short(each.owner, 60), str(note.number), local_time(note.saved_at), short(note.text, 200))
 
 
 def _forget(args: Namespace, directory: Path) -> None:

@@ -53,9 +53,7 @@ def run(args: Namespace) -> None:
     chosen = catalog.full_name(settings.agent.model)
     if args.what == "show":
         known = catalog.describe(args.name or chosen)
-        title = known.model.id
-        if title == chosen:
-            title += ", the chosen one"
+        title = f"{chosen}, the chosen one" if known.model.id == chosen else known.model.id
         print_result(args, _view(known, chosen), [title, *(f"  {name:<9} {fact}" for name, fact in facts_of(known))])
         return
     every = tuple(catalog.all())
@@ -116,9 +114,7 @@ def _abilities(known: CatalogEntry) -> str:
 
 
 def dollars(price: Decimal | None) -> str:
-    if price is None:
-        return UNKNOWN
-    return f"{price.normalize():f}"
+    return UNKNOWN if price is None else f"{price.normalize():f}"
 
 
 def _price(price: Price | None) -> str:
@@ -131,7 +127,5 @@ def _price(price: Price | None) -> str:
 def _thinking(features: Features) -> str:
     levels = ", ".join(f"{level} {most:,}" for level, most in THOUGHTS.items() if most)
     how = "it finds out itself how much; how hard it tries is told" if features.adaptive_thinking else "as it is told"
-    text = f"{how}, with room for tokens: {levels}"
-    if features.thinks_without_tools:
-        text += "; not with tools, which it takes only while it does not think"
-    return text
+    but = "; not with tools, which it takes only while it does not think" if features.thinks_without_tools else ""
+    return f"{how}, with room for tokens: {levels}{but}"

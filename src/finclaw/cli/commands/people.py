@@ -70,9 +70,7 @@ def _show(args: Namespace, client: StateClient, state: Path) -> None:
 
 
 def _list(args: Namespace, client: StateClient, _: Path) -> None:
-    found: list[PersonRecord] = []
-    if not client.is_empty:
-        found.extend(_all(client))
+    found = [] if client.is_empty else list(_all(client))
     lines = ["nobody is known yet; the owner is there after the first start"]
     if found:
         lines = fit_table([_HEAD, *map(_row, found)])
@@ -93,21 +91,16 @@ def _row(record: PersonRecord) -> tuple[str, ...]:
 
 
 def _print_one(record: PersonRecord, args: Namespace, state: Path) -> None:
-    watching = _read_watchlist(state / EXTENSIONS, record.person)
+    def read(database: Database) -> Awaitable[tuple[str, ...]]:
+        return Watchlists(database, SystemClock()).symbols(record.person)
+
+    watching = use_database(state / EXTENSIONS, Watching.name, MIGRATIONS, read, ())
     rows = [*_lines(record.person), ("roles", ", ".join(record.roles) or "none"), *_contact_lines(record.contact)]
     rows.append(("watching", short(", ".join(watching), 500) or "nothing"))
     print_result(args, {**msgspec.to_builtins(record), "watching": watching}, table(rows))
 
 
-def _read_watchlist(directory: Path, person: Person) -> tuple[str, ...]:
-    def read(database: Database) -> Awaitable[tuple[str, ...]]:
-        return Watchlists(database, SystemClock()).symbols(person)
-
-    return use_database(directory, Watching.name, MIGRATIONS, read, ())
-
-
 def _contact_lines(contact: ContactHistory | None) -> Iterator[tuple[str, str]]:
-    """What is known of their messages, as far as those are kept."""
     if contact is None or contact.first_at is None or contact.last_at is None:
         return
     yield "messages", str(contact.messages)

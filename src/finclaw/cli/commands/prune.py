@@ -46,9 +46,13 @@ def run(args: Namespace) -> int:
             file=sys.stderr,
         )
     with attach(settings) as client:
-        if asks and not _confirm(_prune(client, days, dry_run=True), days):
-            print("nothing was removed")
-            return 1
+        if asks:
+            expected = _prune(client, days, dry_run=True)
+            if expected.messages or expected.sessions:
+                print(f"{_amount(expected)} not used for {days} days will be removed for good.")
+                if not ask_to_go_on():
+                    print("nothing was removed")
+                    return 1
         pruned = _prune(client, days, dry_run=args.dry_run)
     lines = [f"nothing is older than {pruned.older_than_days} days"]
     if pruned.messages or pruned.sessions:
@@ -59,13 +63,6 @@ def run(args: Namespace) -> int:
 
 def _prune(client: StateClient, days: int, *, dry_run: bool) -> PrunedView:
     return client.call("POST", "/api/v1/prune", PrunedView, PruneBody(days, dry_run), timeout=LONG)
-
-
-def _confirm(expected: PrunedView, days: int) -> bool:
-    if not (expected.messages or expected.sessions):
-        return True
-    print(f"{_amount(expected)} not used for {days} days will be removed for good.")
-    return ask_to_go_on()
 
 
 def _amount(pruned: PrunedView) -> str:

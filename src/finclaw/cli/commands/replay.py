@@ -53,13 +53,8 @@ class Difference(Struct, frozen=True):
     now: str | None
 
     def lines(self) -> Iterator[str]:
-        yield from unified_diff(_lines(self.recorded), _lines(self.now), "recorded", "now", lineterm="", n=2)
-
-
-def _lines(text: str | None) -> list[str]:
-    if text is None:
-        return []
-    return text.splitlines() or [""]
+        then, now = ([] if text is None else text.splitlines() or [""] for text in (self.recorded, self.now))
+        yield from unified_diff(then, now, "recorded", "now", lineterm="", n=2)
 
 
 def differences(recorded: TurnTrace, now: TurnTrace, given: Arguments) -> list[Difference]:
@@ -71,8 +66,8 @@ def differences(recorded: TurnTrace, now: TurnTrace, given: Arguments) -> list[D
 
 
 def _compare_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
-    names = dict.fromkeys((*then, *now))
-    return [Difference(name, then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)]
+    every = [Difference(name, then.get(name), now.get(name)) for name in dict.fromkeys((*then, *now))]
+    return [each for each in every if each.recorded != each.now]
 
 
 def recorded_arguments(story: TurnTrace) -> Arguments:
@@ -103,12 +98,11 @@ def _run_parts(story: TurnTrace, given: Arguments) -> dict[str, str]:
 
 def _end_parts(story: TurnTrace) -> dict[str, str]:
     end = {"status": story.record.status, "steps": str(story.record.steps)}
-    if story.outcome is not None and story.outcome.kind == "joined":  # its turn answers a later message
-        end["outcome"] = "answered"
-        end["reply"] = story.outcome.reply or ""
-    elif story.outcome is not None:
-        end["outcome"] = f"{story.outcome.kind} {story.outcome.reason}".strip()
-        end["reply"] = story.outcome.reply or ""
+    if (outcome := story.outcome) is not None:
+        end["outcome"] = f"{outcome.kind} {outcome.reason}".strip()
+        if outcome.kind == "joined":  # its turn answers a later message
+            end["outcome"] = "answered"
+        end["reply"] = outcome.reply or ""
     return end
 
 
@@ -118,31 +112,19 @@ def _answer(message: Message, given: Arguments) -> Iterator[str]:
             case Text(text) | Thinking(text):
                 yield text
             case ToolCall():
-                arguments = block.bad_args
-                if arguments is None:
-                    arguments = given.get(block.id, block.args)
+                arguments = given.get(block.id, block.args) if block.bad_args is None else block.bad_args
                 yield f"{block.name} {_json(arguments)}"
             case Image() | ToolResult():
                 pass
 
 
 def _result(result: ToolResult) -> str:
-    lines = [result.status, result.content]
-    if result.error is not None:
-        lines.append(_json(result.error))
-    return "\n".join([*lines, *map(_json, result.facts)])
+    error = [] if result.error is None else [result.error]
+    return "\n".join([result.status, result.content, *map(_json, error), *map(_json, result.facts)])
 
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
-
-
-class Replayed(Struct, frozen=True, kw_only=True):
-    """The result of a replay."""
-
-    turn_id: str
-    identical: bool
-    differences: list[Difference]
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -155,8 +137,8 @@ def run(args: Namespace) -> int:
         story = find_turn(client, settings, args.turn)
     silence_logging()  # what went wrong is in the differences
     found = replay(settings, story)
-    done = Replayed(turn_id=story.record.turn_id, identical=not found, differences=found)
-    print_result(args, done, _format_lines(story, found))
+    view = {"turn_id": story.record.turn_id, "identical": not found, "differences": found}
+    print_result(args, view, _format_lines(story, found))
     return int(bool(found))
 
 
@@ -232,7 +214,6 @@ async def _run_again(
 
 
 async def _prepare_store(settings: Settings, story: TurnTrace, clock: FakeClock) -> Accepted:
-    """The session, the message and the beginning of the turn, each at its own time."""
     store = open_store(settings.state / DATABASE, clock, threaded=False)
     try:
         await store.restore(story.record.session, story.before)

@@ -14,14 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from finclaw.cli.archive import (
-    BadArchive,
-    Manifest,
-    check_databases,
-    open_archive,
-    open_unchanged,
-    sync_directory,
-)
+from finclaw.cli.archive import BadArchive, Manifest, check_databases, open_archive, open_unchanged, sync_directory
 from finclaw.cli.arguments import add_json_option, add_state_options
 from finclaw.cli.commands.forget import ask_to_go_on, needs_confirmation
 from finclaw.cli.formatting import print_result

@@ -51,7 +51,10 @@ def _parse_port(text: str) -> int:
 
 def run(args: Namespace) -> None:
     settings = settings_from(args, {"market": args.market, "web.port": args.port})
-    _start_logging(settings)
+    form = settings.log.format
+    if form == "auto":
+        form = "plain" if sys.stderr.isatty() else "json"
+    start_logging(settings.log.level, form, redact_for_display)
     _raise_open_files_limit()
     # What may well be refused comes first, while nothing has been touched.
     read_token(settings.state)
@@ -129,19 +132,10 @@ def _is_finclaw(host: str, port: int) -> bool:
 def _raise_open_files_limit() -> None:
     """The usual limit of 256 or 1,024 is for programs that serve nobody; we may ask for more ourselves."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(hard, OPEN_FILES)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):  # then the limit on connections is a lower one
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _start_logging(settings: Settings) -> None:
-    form = settings.log.format
-    if form == "auto":
-        form = "plain" if sys.stderr.isatty() else "json"
-    start_logging(settings.log.level, form, redact_for_display)
 
 
 _DEFAULTS: Final = {"memory": "memory (notes people ask it to keep)", "web": "web (reads pages)"}
@@ -159,17 +153,19 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
     market = "DEMO: the prices are made up and follow no real market"
     if settings.market == "live":
         market = f"live: {describe_sources(settings.market_data.used())}"
-    lines = [f"FinClaw listens on {url}", f"  state   {settings.state}", f"  market  {market}"]
-    lines.append(f"  model   {short(chosen_model(settings), 100)}")
-    lines.append(f"  budget  {say_budget(settings)}")
-    lines += (f"  warning {redact_for_display(each)}" for each in warnings_of_models(settings))
-    lines.append(f"  with    {_list_extensions(settings)}")
-    kept = f"kept in {settings.state / 'token'}"
+    token = f"kept in {settings.state / 'token'}"
     if new_token is not None:
-        lines.append(f"  token   {new_token.reveal()}")
-        lines.append(f"          shown this once; it is {kept}")
-    else:
-        lines.append(f"  token   {kept}")
-    lines.append(f'  ask     {command_name()} ask "What is AAPL trading at?"')
-    lines.append("  stop    Ctrl-C")
+        token = f"{new_token.reveal()}\n          shown this once; it is {token}"
+    lines = (
+        f"FinClaw listens on {url}",
+        f"  state   {settings.state}",
+        f"  market  {market}",
+        f"  model   {short(chosen_model(settings), 100)}",
+        f"  budget  {say_budget(settings)}",
+        *(f"  warning {redact_for_display(each)}" for each in warnings_of_models(settings)),
+        f"  with    {_list_extensions(settings)}",
+        f"  token   {token}",
+        f'  ask     {command_name()} ask "What is AAPL trading at?"',
+        "  stop    Ctrl-C",
+    )
     print("\n".join(lines), flush=True)

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from finclaw.cli import formatting
 from finclaw.cli.arguments import (
     add_erasure_options,
     add_json_option,
@@ -23,17 +24,7 @@ from finclaw.cli.arguments import (
 )
 from finclaw.cli.attach import LONG, StateClient, attach, session_path
 from finclaw.cli.commands.forget import confirm, erase_typed_lines, needs_confirmation, report_erased
-from finclaw.cli.formatting import (
-    clean,
-    json_line,
-    local_time,
-    one_line,
-    plural,
-    print_result,
-    table,
-    terminal_columns,
-    wrap,
-)
+from finclaw.cli.formatting import clean, json_line, local_time, one_line, plural, print_result, table
 from finclaw.cli.write_file import write_file
 from finclaw.config.schema import Settings
 from finclaw.errors import ConfigError, SessionError
@@ -105,16 +96,12 @@ def run(args: Namespace) -> int | None:
 
 def _list(client: StateClient, _: Settings, args: Namespace) -> None:
     page = _list_page(client, args.limit, args.after, args.containing)
-    print_result(args, page, _page_lines(page, args))
-
-
-def _page_lines(page: SessionPage, args: Namespace) -> Iterator[str]:
-    if not page.items:
-        yield "there are no more sessions" if args.after else "there are no sessions"
-        return
-    yield from _session_table(page.items)
-    if page.after is not None:
-        yield f"there are more: --after {page.after}"
+    lines = ["there are no more sessions" if args.after else "there are no sessions"]
+    if page.items:
+        lines = _session_table(page.items)
+    if page.items and page.after is not None:
+        lines.append(f"there are more: --after {page.after}")
+    print_result(args, page, lines)
 
 
 def _show(client: StateClient, settings: Settings, args: Namespace) -> None:
@@ -122,18 +109,15 @@ def _show(client: StateClient, settings: Settings, args: Namespace) -> None:
     messages = read_conversation(client.fetch("GET", f"{session_path(key)}/export"))[1]
     first = _first(messages, args.after, args.limit)
     shown = [as_seen(each) for each in messages[first : first + args.limit]]
-    more: str | None = None
-    next_page = ""
-    if shown and first + args.limit < len(messages):
-        more = shown[-1].id
-        next_page = f", --after {more} the next"
+    more = shown[-1].id if shown and first + args.limit < len(messages) else None
     if args.json:
         print(json_line(MessagesView(key, shown, more)))
         return
     print(f"{key}  ({plural(len(messages), 'message')})")
     if shown:
-        print(f"\n{conversation(shown, terminal_columns() or 0)}")
+        print(f"\n{conversation(shown, formatting.terminal_columns() or 0)}")
     if len(shown) < len(messages):
+        next_page = "" if more is None else f", --after {more} the next"
         print(f"\n{len(shown)} of {len(messages)} messages; --limit N shows more{next_page}")
 
 
@@ -228,10 +212,8 @@ def _repair(client: StateClient, settings: Settings, args: Namespace) -> None:
     reports = [client.call("POST", f"{session_path(key)}/repair", RepairView, body) for key in keys]
     broken = [report for report in reports if report.findings]
     lines = [line for report in broken for line in _describe_findings(report)]
-    result = "all whole"
-    if broken:
-        result = f"{len(broken)} {'would be repaired' if args.dry_run else 'repaired'}"
-    lines.append(f"{len(reports)} checked, {result}")
+    repaired = "would be repaired" if args.dry_run else "repaired"
+    lines.append(f"{len(reports)} checked, {f'{len(broken)} {repaired}' if broken else 'all whole'}")
     print_result(args, {"checked": len(reports), "broken": broken}, lines)
 
 
@@ -274,9 +256,8 @@ def find_key(client: StateClient, settings: Settings, given: str, *, guess: bool
     for key in filter(None, keys):
         if any(each.key == key for each in all_sessions(client, key)):
             return key
-    near: list[str] = []
-    if given:
-        near = [each.key for each in _list_page(client, _SHOWN + 1, containing=quote(given, safe=":%+")).items]
+    part = quote(given, safe=":%+")
+    near = [each.key for each in _list_page(client, _SHOWN + 1, containing=part).items] if given else []
     if guess and len(near) == 1:
         return near[0]
     raise SessionError(_explain_unknown(client, given, near))
@@ -316,14 +297,13 @@ def _session_table(sessions: Sequence[SessionRecord]) -> list[str]:
 
 def conversation(messages: Sequence[Message], columns: int) -> str:
     """`columns` is how wide the terminal is; 0 leaves lines as they are."""
-    return "\n\n".join(_message(message, columns) for message in messages)
-
-
-def _message(message: Message, columns: int) -> str:
-    text = "\n".join(_block(block) for block in message.blocks)
-    if columns:
-        text = wrap(text, max(20, columns - 2))
-    return f"{local_time(message.created_at)}  {_who(message)}\n{indent(text, '  ')}"
+    shown: list[str] = []
+    for message in messages:
+        text = "\n".join(map(_block, message.blocks))
+        if columns:
+            text = formatting.wrap(text, max(20, columns - 2))
+        shown.append(f"{local_time(message.created_at)}  {_who(message)}\n{indent(text, '  ')}")
+    return "\n\n".join(shown)
 
 
 def _who(message: Message) -> str:
@@ -346,9 +326,7 @@ def _block(block: Block) -> str:
         case Thinking(text):
             return f"(thinking) {clean(redact_for_display(text))}"
         case ToolCall(_, name, args, bad_args):
-            given = bad_args
-            if given is None:
-                given = msgspec.json.encode(args).decode()
+            given = msgspec.json.encode(args).decode() if bad_args is None else bad_args
             return f"→ {one_line(name, 100)} {_short(given)}"
         case ToolResult():
             status = "" if block.status == "ok" else f" [{block.status}]"
@@ -365,10 +343,8 @@ def _short(text: str) -> str:
 def _describe_findings(report: RepairView) -> Iterator[str]:
     yield one_line(report.session, 4_000)
     for each in report.findings:
-        line = f"  {each.kind}: {one_line(each.text, 500)}"
-        if each.message_id:
-            line += f" ({one_line(each.message_id, 100)})"
-        yield line
+        at = f" ({one_line(each.message_id, 100)})" if each.message_id else ""
+        yield f"  {each.kind}: {one_line(each.text, 500)}{at}"
 
 
 def name_of(key: str) -> str:

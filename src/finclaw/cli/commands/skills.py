@@ -15,24 +15,20 @@ from finclaw.builtins.skills.skill_directory import add, remove
 from finclaw.cli.arguments import add_json_option, settings_from, start_actions
 from finclaw.cli.formatting import fit_table, plural, print_result, short, yes_or_no
 from finclaw.clock import SystemClock
-from finclaw.config.schema import Settings
 
 _HEAD = ("SKILL", "HASH", "USED", "CODE", "FROM", "ABOUT")
+_Given = Mapping[str, Any] | None
 _NAMES = ("skills", "finclaw.builtins.skills")
 
 
 class SkillView(Struct, frozen=True, kw_only=True):
-    """A skill in the list."""
-
     name: str
     description: str = ""
     sha256: str = ""
     enabled: bool = False
     code: bool = False
-    source: str = ""
-    """Where it was added from; empty for one that was put there by hand."""
-    changed: bool = False
-    """Since it was added."""
+    source: str = ""  # where it was added from; empty for one that was put there by hand
+    changed: bool = False  # since it was added
     withheld: bool = False
     """Its words were changed since it was added, so it is not given, whatever the settings say."""
     problem: str = ""
@@ -53,27 +49,24 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     settings = settings_from(args)
-    given = _extension_settings(settings)
+    # What the settings tell the extension; None where it is not listed, and so nothing is used.
+    refs = map(as_ref, settings.agent.extensions)
+    given = next((each.settings for each in refs if each.use in _NAMES), None)
     directory = Path(str((given or {}).get("directory") or settings.state / "skills")).expanduser().absolute()
     args.act(args, directory, given)
 
 
-def _extension_settings(settings: Settings) -> Mapping[str, Any] | None:
-    """What the settings tell the extension; None where it is not listed, and so nothing is used."""
-    return next((each.settings for each in map(as_ref, settings.agent.extensions) if each.use in _NAMES), None)
-
-
-def _list(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> None:
+def _list(args: Namespace, directory: Path, given: _Given) -> None:
     views = list(_views(directory, given))
     print_result(args, {"directory": str(directory), "skills": views}, _lines(views, directory))
 
 
-def _remove(args: Namespace, directory: Path, _: Mapping[str, Any] | None) -> None:
+def _remove(args: Namespace, directory: Path, _: _Given) -> None:
     remove(args.name, directory, force=args.force)
     print_result(args, {"removed": args.name}, [f"{args.name} is removed"])
 
 
-def _add(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> None:
+def _add(args: Namespace, directory: Path, given: _Given) -> None:
     added = add(args.path.expanduser(), directory, SystemClock().now(), force=args.force)
     view = _view(directory / added.skill.name, given)
     files = {name: len(content) for name, content in sorted(added.contents.files.items())}
@@ -91,7 +84,7 @@ def _add(args: Namespace, directory: Path, given: Mapping[str, Any] | None) -> N
     print_result(args, {"skill": view, "files": files, "replaced": added.replaced}, lines)
 
 
-def _views(directory: Path, given: Mapping[str, Any] | None) -> Iterator[SkillView]:
+def _views(directory: Path, given: _Given) -> Iterator[SkillView]:
     if not directory.is_dir():
         return
     for path in sorted(each for each in directory.iterdir() if not each.name.startswith(".")):
@@ -102,7 +95,7 @@ def _views(directory: Path, given: Mapping[str, Any] | None) -> Iterator[SkillVi
             yield SkillView(name=path.stem, description="(a text, given when its words are said)", enabled=used)
 
 
-def _view(folder: Path, given: Mapping[str, Any] | None) -> SkillView:
+def _view(folder: Path, given: _Given) -> SkillView:
     try:
         contents = read_folder(folder)
         skill = read_skill(folder.name, contents.text(SKILL_FILE))
@@ -121,7 +114,7 @@ def _view(folder: Path, given: Mapping[str, Any] | None) -> SkillView:
     return replace(view, source=record.source, changed=record.sha256 != contents.digest, withheld=withheld)
 
 
-def _is_enabled(name: str, given: Mapping[str, Any] | None) -> bool:
+def _is_enabled(name: str, given: _Given) -> bool:
     return given is not None and (given.get("enabled") is None or name in given["enabled"])
 
 

@@ -49,8 +49,7 @@ def _headline(status: Status) -> str:
         return f"no gateway answers, but the state is in use: {status.busy}"
     if not status.running:
         return "no gateway runs on this state; start it with: finclaw serve"
+    runs = f"a gateway runs at {status.url} (process {status.pid}"
     if status.problem:
-        return f"a gateway runs at {status.url} (process {status.pid}), and is not ready: {clean(status.problem)}"
-    if not status.ready:
-        return f"a gateway runs at {status.url} (process {status.pid}, not ready yet)"
-    return f"a gateway runs at {status.url} (process {status.pid})"
+        return f"{runs}), and is not ready: {clean(status.problem)}"
+    return f"{runs})" if status.ready else f"{runs}, not ready yet)"

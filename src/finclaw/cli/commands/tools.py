@@ -80,12 +80,9 @@ def _view(policy: Policy, tool: ToolFacts, judgement: Judgement) -> dict[str, An
 def _lines(views: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     rows = [_HEAD]
     for view in views:
-        verdict = view["verdict"]
-        if view["depends_on_arguments"]:
-            verdict += "*"
-        money = yes_or_no(view["is_transactional"])
-        decided_by = view["deciding_stage"]
-        rows.append((view["name"], view["group"], view["source"], money, view["shown"], verdict, decided_by))
+        mark = "*" if view["depends_on_arguments"] else ""
+        judged = (yes_or_no(view["is_transactional"]), view["shown"], f"{view['verdict']}{mark}")
+        rows.append((view["name"], view["group"], view["source"], *judged, view["deciding_stage"]))
     yield from fit_table(rows)
     if depending := sum(view["depends_on_arguments"] for view in views):
         hint = f"* {plural(depending, 'verdict')} without arguments; with them: finclaw explain tool NAME --args JSON"

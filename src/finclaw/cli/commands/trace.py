@@ -11,25 +11,14 @@ from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from finclaw.agent.budget.call_ledger import usage_of
 from finclaw.agent.model.answer import stop_of
 from finclaw.approvals.display import quote_text
+from finclaw.cli import formatting
 from finclaw.cli.arguments import add_turn_argument, settings_to_look
 from finclaw.cli.attach import attach, find_turn
-from finclaw.cli.formatting import (
-    fit_line,
-    local_time,
-    milliseconds,
-    money,
-    plural,
-    print_result,
-    short,
-    terminal_columns,
-    tokens,
-    turn_ms,
-)
+from finclaw.cli.formatting import fit_line, local_time, milliseconds, money, plural, short, terminal_columns
 from finclaw.kernel.approval import Approval
 from finclaw.kernel.chunk import StopReason, Usage
 from finclaw.kernel.envelope import OPTIONS
@@ -51,7 +40,7 @@ def run(args: Namespace) -> None:
         query = urlencode({"state": "all", "limit": 500, "session": story.record.session})
         approvals = client.call("GET", f"/api/v1/approvals?{query}", ApprovalsView).items
     trace = trace_of(story, approvals)
-    print_result(args, trace, (fit_line(line, terminal_columns()) for line in tree_lines(trace)))
+    formatting.print_result(args, trace, (fit_line(line, terminal_columns()) for line in tree_lines(trace)))
 
 
 class TracedChange(Struct, frozen=True, kw_only=True):
@@ -62,9 +51,7 @@ class TracedChange(Struct, frozen=True, kw_only=True):
     by: str = ""
 
 
-class TracedApproval(Struct, frozen=True, kw_only=True):
-    """An approval, with its changes."""
-
+class TracedApproval(Struct, frozen=True):
     approval_id: str
     call_id: str
     tool: str
@@ -76,10 +63,8 @@ def approvals_of(story: TurnTrace, known: Iterable[Approval]) -> tuple[TracedApp
     turn_id = story.record.turn_id
     ran = story.inbound.limits and story.inbound.limits.approval
     own = [each for each in known if turn_id in (each.turn_id, each.used_by) or each.id == ran]
-    return tuple(
-        TracedApproval(approval_id=each.id, call_id=each.call_id, tool=each.tool, changes=tuple(_changes(each)))
-        for each in sorted(own, key=lambda each: each.asked_at)
-    )
+    own.sort(key=lambda each: each.asked_at)
+    return tuple(TracedApproval(each.id, each.call_id, each.tool, tuple(_changes(each))) for each in own)
 
 
 def _changes(approval: Approval) -> Iterator[TracedChange]:
@@ -92,15 +77,14 @@ def _changes(approval: Approval) -> Iterator[TracedChange]:
     if approval.decided_at is not None:
         change = "denied" if approval.state == "denied" else "approved"
         yield TracedChange(change=change, at=approval.decided_at, by=approval.decided_by or "")
-    if approval.state == "used":
-        yield TracedChange(change="run", by=approval.used_by or "")
-    elif approval.state == "failed":
-        yield TracedChange(change="failed", by=approval.used_by or "")
+    if approval.state in ("used", "failed"):
+        change = "run" if approval.state == "used" else "failed"
+        yield TracedChange(change=change, by=approval.used_by or "")
     elif approval.state == "expired":
         yield TracedChange(change="expired", at=approval.expires_at)
 
 
-class TracedCall(Struct, frozen=True, kw_only=True):
+class TracedCall(Struct, frozen=True):
     """A tool call. `status` is None while it runs."""
 
     call_id: str
@@ -130,8 +114,6 @@ class TracedStep(Struct, frozen=True, kw_only=True):
 
 
 class TracedTurn(Struct, frozen=True, kw_only=True):
-    """A turn, with its steps and approvals."""
-
     turn_id: str
     status: str
     started_at: datetime
@@ -144,9 +126,7 @@ class TracedTurn(Struct, frozen=True, kw_only=True):
     whole: bool
 
 
-class TracedJoin(Struct, frozen=True, kw_only=True):
-    """A message that joined the turn of another."""
-
+class TracedJoin(Struct, frozen=True):
     message_id: str
     accepted_at: datetime
     text: str
@@ -165,8 +145,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     reason: str = ""
     ms: float | None = None
     stages: tuple[StageEntry, ...] = ()
-    joined: tuple[TracedJoin, ...]
-    """Other messages that its turn has answered."""
+    joined: tuple[TracedJoin, ...]  # other messages that its turn has answered
     turn: TracedTurn
     options: Mapping[str, Any] = {}
     """What directives had set for the turn, in the message itself or for its session."""
@@ -178,8 +157,8 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
     known_end: dict[str, Any] = {}
     if (end := story.outcome) is not None:
         known_end = {"outcome": end.kind, "reason": end.reason, "ms": end.duration_ms, "stages": end.stages}
-    for message in story.messages[:1]:
-        known_end["options"] = message.metadata.get(OPTIONS, {})
+    if story.messages:
+        known_end["options"] = story.messages[0].metadata.get(OPTIONS, {})
     return Trace(
         message_id=story.record.inbound_id,
         session=story.record.session,
@@ -188,10 +167,7 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
         accepted_at=story.accepted_at,
         text=inbound.text,
         **known_end,
-        joined=tuple(
-            TracedJoin(message_id=each.inbound_id, accepted_at=each.accepted_at, text=each.inbound.text)
-            for each in story.joined
-        ),
+        joined=tuple(TracedJoin(each.inbound_id, each.accepted_at, each.inbound.text) for each in story.joined),
         turn=_turn(story, approvals_of(story, known)),
     )
 
@@ -199,14 +175,12 @@ def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
 def _turn(story: TurnTrace, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
     record = story.record
     steps = tuple(_steps(story))
-    usage = record.usage
-    if record.ended_at is None:
-        usage = sum((step.usage for step in steps), Usage())
+    usage = sum((step.usage for step in steps), Usage()) if record.ended_at is None else record.usage
     return TracedTurn(
         turn_id=record.turn_id,
         status=record.status,
         started_at=record.started_at,
-        ms=turn_ms(record),
+        ms=formatting.turn_ms(record),
         usage=usage,
         cost=record.cost,
         approvals=approvals,
@@ -245,18 +219,14 @@ def _cost(story: TurnTrace, answer: Message) -> Decimal | None:
 
 
 def _call(call: ToolCall, result: ToolResult | None) -> TracedCall:
-    running = TracedCall(call_id=call.id, tool=call.name, arguments=call.args)
-    if call.bad_args is not None:
-        running = replace(running, arguments=call.bad_args)
+    arguments = call.args if call.bad_args is None else call.bad_args
     if result is None:
-        return running
-    return replace(running, status=result.status, ms=result.ms, facts=len(result.facts))
+        return TracedCall(call.id, call.name, arguments)
+    return TracedCall(call.id, call.name, arguments, result.status, result.ms, len(result.facts))
 
 
 def tree_lines(trace: Trace) -> Iterator[str]:
-    ended = "not ended yet"
-    if trace.outcome is not None:
-        ended = f"{trace.outcome} in {milliseconds(trace.ms)}"
+    ended = "not ended yet" if trace.outcome is None else f"{trace.outcome} in {milliseconds(trace.ms)}"
     yield f"message {trace.message_id}  {ended}"
     yield f"│  accepted  {local_time(trace.accepted_at)} from {short(trace.sender, 40)} on {trace.channel}"
     yield f"│  session   {short(trace.session, 100)}"
@@ -279,7 +249,7 @@ def tree_lines(trace: Trace) -> Iterator[str]:
 
 
 def _turn_lines(turn: TracedTurn) -> Iterator[str]:
-    known = [plural(len(turn.steps), "step"), milliseconds(turn.ms), tokens(turn.usage), money(turn.cost)]
+    known = [plural(len(turn.steps), "step"), milliseconds(turn.ms), formatting.tokens(turn.usage), money(turn.cost)]
     yield f"└─ turn {turn.turn_id}  {turn.status}  {'  '.join(known)}"
     if turn.status == "undone":
         yield "   (taken back by /undo or /retry: its words are not part of the conversation any more)"
@@ -305,27 +275,24 @@ def _draw(branches: Sequence[Sequence[str]]) -> Iterator[str]:
 def _approval_lines(approval: TracedApproval) -> list[str]:
     lines = [f"approval {approval.approval_id}  {short(approval.tool, 64)}"]
     for change in approval.changes:
-        line = f"   {change.change:<8}"
-        if change.at is not None:
-            line += f"  {local_time(change.at)}"
-        if change.by:
-            line += f"  {short(quote_text(change.by)[1:-1], 80)}"
-        lines.append(line.rstrip())
+        at = "" if change.at is None else f"  {local_time(change.at)}"
+        by = f"  {short(quote_text(change.by)[1:-1], 80)}" if change.by else ""
+        lines.append(f"   {change.change:<8}{at}{by}".rstrip())
     return lines
 
 
 def _step_lines(number: int, step: TracedStep, asked: Mapping[str, TracedApproval]) -> Iterator[str]:
-    known = [milliseconds(step.ms), tokens(step.usage), *_remarks(step)]
+    known = [milliseconds(step.ms), formatting.tokens(step.usage), *_remarks(step)]
     if step.model is not None:
         known.insert(0, step.model)
     yield f"step {number}  {'  '.join(known)}"
     for text in step.text.strip().splitlines()[:1]:
         margin = "│  " if step.calls else ""
         yield f"{margin}“{short(text, 100)}”"
-    branches = [[_call_line(call)] for call in step.calls]
-    for branch, call in zip(branches, step.calls, strict=True):
-        if (approval := asked.get(call.call_id)) is not None:
-            branch.extend(_approval_lines(approval))
+    branches: list[list[str]] = []
+    for call in step.calls:
+        approval = asked.get(call.call_id)
+        branches.append([_call_line(call), *(_approval_lines(approval) if approval else ())])
     yield from _draw(branches)
 
 

@@ -11,8 +11,6 @@ Level = Literal["ok", "warn", "bad"]
 
 
 class DoctorFinding(Struct, frozen=True):
-    """A result of one check."""
-
     check: str
     level: Level
     says: str

@@ -8,6 +8,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -44,7 +45,11 @@ def checks(settings: Settings) -> Iterator[DoctorFinding]:
     except FinclawError as error:
         yield bad("extensions", str(error))
         return
-    yield from _summary(settings, registrar)
+    built_in = len(registrar.loaded) - len(settings.agent.extensions)
+    names = ", ".join(each.name for each in registrar.loaded[built_in:]) or "none listed"
+    if settings.agent.default_extensions:
+        names += f"; on by default: {', '.join(settings.agent.default_extensions)}"
+    yield ok("extensions", f"{names}; {built_in} built in")
     yield from (bad("channels", problem) for problem in asyncio.run(problems_of_channels(settings, registrar)))
     yield from (bad("prompt", problem) for problem in problems_of_prompt(settings, registrar))
     for each in registrar.loaded:
@@ -64,14 +69,6 @@ def _file(path: Path) -> Iterator[DoctorFinding]:
             yield warn("extensions", f"other users can change {each}", f"run: chmod go-w {each}")
 
 
-def _summary(settings: Settings, registrar: Registrar) -> Iterator[DoctorFinding]:
-    built_in = len(registrar.loaded) - len(settings.agent.extensions)
-    names = ", ".join(each.name for each in registrar.loaded[built_in:]) or "none listed"
-    if settings.agent.default_extensions:
-        names += f"; on by default: {', '.join(settings.agent.default_extensions)}"
-    yield ok("extensions", f"{names}; {built_in} built in")
-
-
 def _run_check(check: DoctorCheck) -> DoctorFinding:
     try:
         said = cast("object", check.look())
@@ -86,8 +83,7 @@ def _run_check(check: DoctorCheck) -> DoctorFinding:
 # ── problems of the settings that show only when what they name is loaded ───────────────────────────────────────
 
 
-_QUESTION = 100
-"""Tokens of a short question and what is said beside it."""
+_QUESTION = 100  # tokens of a short question and what is said beside it
 _STEP = 1_024
 _HIDES_TOOLS = "tool-search"
 
@@ -153,14 +149,10 @@ class _Head:
         return capacity.status(self.tokens(model) + _QUESTION) != "exceeded"
 
     def too_small(self, model: Model) -> str:
-        enough = replace(model, window=_STEP)
-        while not self.fits(enough):
-            enough = replace(enough, window=enough.window + _STEP)
-        window = f"{enough.window:,}"
-        if model.provider == "ollama":
-            window += f" (OLLAMA_CONTEXT_LENGTH={enough.window} ollama serve)"
+        enough = next(n for n in count(_STEP, _STEP) if self.fits(replace(model, window=n)))
+        ollama = f" (OLLAMA_CONTEXT_LENGTH={enough} ollama serve)" if model.provider == "ollama" else ""
         return (
             f"the window of {model.id} is {model.window:,} tokens, and the prompt and the tools alone need about "
-            f"{self.tokens(model):,}; every message would fail. Have its server give it {window} "
-            f"and declare that (`models: {{{model.id}: {{window: {enough.window}}}}}`), or choose another model"
+            f"{self.tokens(model):,}; every message would fail. Have its server give it {enough:,}{ollama} "
+            f"and declare that (`models: {{{model.id}: {{window: {enough}}}}}`), or choose another model"
         )

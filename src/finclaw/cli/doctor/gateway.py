@@ -51,8 +51,8 @@ def _port(web: WebServerSettings, client: GatewayClient | None) -> DoctorFinding
 
 def _no_port(web: WebServerSettings, error: OSError) -> DoctorFinding:
     if error.errno == errno.EADDRINUSE:
-        advice = "stop it, or set web.port, or start with --port N"
-        return bad("port", f"{web.port} is in use by another program", advice)
+        says = f"{web.port} is in use by another program"
+        return bad("port", says, "stop it, or set web.port, or start with --port N")
     if error.errno == errno.EACCES:
         return bad("port", f"{web.port} needs more rights than you have", "set web.port to a number above 1023")
     return bad("port", f"cannot listen on {web.host} port {web.port}: {error.strerror}", "set web.host to 127.0.0.1")
@@ -60,10 +60,8 @@ def _no_port(web: WebServerSettings, error: OSError) -> DoctorFinding:
 
 def _gateway(state: Path, client: GatewayClient | None) -> DoctorFinding:
     if client is None:
-        says = "none runs on this state"
-        if read_address(state):
-            says += "; the last one did not end by itself"
-        return ok("gateway", f"{says}; start it with: finclaw serve")
+        ended = "; the last one did not end by itself" if read_address(state) else ""
+        return ok("gateway", f"none runs on this state{ended}; start it with: finclaw serve")
     try:
         status = client.status()
     except FinclawError as error:
@@ -74,9 +72,6 @@ def _gateway(state: Path, client: GatewayClient | None) -> DoctorFinding:
         return warn("gateway", f"{client.address.url} answers, but is not ready", "ask again in a moment")
     failed = status.counts.dead_letters + status.counts.units_dead
     if failed:
-        return warn(
-            "gateway",
-            f"{client.address.url} is ready, but {failed} messages failed",
-            "see which: finclaw turns; and why: finclaw trace TURN",
-        )
+        says = f"{client.address.url} is ready, but {failed} messages failed"
+        return warn("gateway", says, "see which: finclaw turns; and why: finclaw trace TURN")
     return ok("gateway", f"{client.address.url} is ready")

@@ -15,8 +15,7 @@ from finclaw.clock import SystemClock
 PACKAGE = "finclaw-gateway"
 OLDEST_PYTHON = (3, 11)
 ZONES = ("Asia/Seoul", "America/New_York")
-BUILT = 2026
-"""No clock that is right shows an earlier year."""
+BUILT = 2026  # no clock that is right shows an earlier year
 _MODULES = {"pyyaml": "yaml", "markdown-it-py": "markdown_it"}
 """The packages that are imported by another name than they are installed by."""
 
@@ -43,11 +42,10 @@ def _packages() -> DoctorFinding:
         wanted = [each for each in metadata.requires(PACKAGE) or () if "extra ==" not in each]
     except metadata.PackageNotFoundError:
         return warn("packages", f"{PACKAGE} runs without being installed", "install it with: make run")
-    told = [_package(each) for each in wanted]
-    wrong = [each for each in told if not each[0]]
-    if wrong:
-        return bad("packages", ", ".join(text for _, text in wrong), "install them again: make clean run")
-    return ok("packages", ", ".join(text for _, text in told))
+    found = [_package(each) for each in wanted]
+    if wrong := [text for is_good, text in found if not is_good]:
+        return bad("packages", ", ".join(wrong), "install them again: make clean run")
+    return ok("packages", ", ".join(text for _, text in found))
 
 
 def _package(requirement: str) -> tuple[bool, str]:

@@ -24,7 +24,6 @@ def checks(args: Namespace) -> Iterator[DoctorFinding]:
 
 
 def problems(args: Namespace) -> tuple[str, ...]:
-    """Everything that is wrong with the settings."""
     return (*own_problems(args), *_problems_of_extensions(args))
 
 

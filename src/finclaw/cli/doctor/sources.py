@@ -21,7 +21,6 @@ _CHECK = "market data"
 
 
 def checks(settings: Settings) -> Iterator[DoctorFinding]:
-    """Each source in use is asked over the network."""
     used = settings.market_data.used()
     results = ask_canaries(settings, used)
     for source in used:

@@ -7,7 +7,7 @@ import pwd
 import stat
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,8 +26,7 @@ from finclaw.web.token import read_token
 MEGABYTE = 1_048_576
 LITTLE = 1_024 * MEGABYTE
 TOO_LITTLE = 64 * MEGABYTE
-SLOW = 50.0
-"""Commits a second: a lone turn makes four."""
+SLOW = 50.0  # commits a second: a lone turn makes four
 _NETWORK = ("nfs", "cifs", "smb", "9p", "ceph", "gluster", "lustre", "afs", "fuse.sshfs", "fuse.rclone", "beegfs")
 _MEMORY = ("tmpfs", "ramfs")
 _MEASURE_S = 0.25
@@ -41,7 +40,6 @@ def check_disk(state: Path) -> Iterator[DoctorFinding]:
 
 
 def nearest(path: Path) -> Path:
-    """The path, or what there is of it."""
     return next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
 
 
@@ -63,12 +61,9 @@ def judge_kind(place: Path, kind: str) -> DoctorFinding:
         advice = "locks and the database need a local disk: choose one with --state DIR"
         return warn("disk kind", f"{place} is on a network file system ({kind})", advice)
     if kind in _MEMORY:
-        return warn(
-            "disk kind", f"{place} is in memory ({kind})", "a power cut takes it all: choose a disk with --state DIR"
-        )
-    if not kind:
-        return ok("disk kind", "this system does not tell")
-    return ok("disk kind", f"{kind}, on this machine")
+        advice = "a power cut takes it all: choose a disk with --state DIR"
+        return warn("disk kind", f"{place} is in memory ({kind})", advice)
+    return ok("disk kind", f"{kind}, on this machine" if kind else "this system does not tell")
 
 
 def _file_system(place: Path) -> str:
@@ -101,11 +96,10 @@ def _measure_speed(place: Path) -> DoctorFinding:
 
 def _commits_per_second(place: Path) -> float:
     """Measured on a file without a name: nobody sees it, and nothing is left of it."""
-    clock = SystemClock()
     count = 0
     with tempfile.TemporaryFile(dir=place) as file:
-        began = clock.monotonic()
-        while (spent := clock.monotonic() - began) < _MEASURE_S or not count:
+        began = SystemClock.monotonic()
+        while (spent := SystemClock.monotonic() - began) < _MEASURE_S or not count:
             os.write(file.fileno(), b"\0" * 4_096)
             os.fsync(file.fileno())
             count += 1
@@ -115,7 +109,13 @@ def _commits_per_second(place: Path) -> float:
 def checks(state: Path) -> Iterator[DoctorFinding]:
     yield _directory(state)
     yield from _open_files(state)
-    yield _token(state)
+    try:
+        token = read_token(state)
+    except ConfigError as error:
+        yield bad("token", str(error))
+        return
+    says = f"{state / TOKEN}, readable by you alone"
+    yield ok("token", says if token else "not made yet; `finclaw init` or `finclaw serve` makes it")
 
 
 def _directory(state: Path) -> DoctorFinding:
@@ -124,9 +124,8 @@ def _directory(state: Path) -> DoctorFinding:
     except FileNotFoundError:
         place = nearest(state)
         if not os.access(place, os.W_OK | os.X_OK):
-            return bad(
-                "state", f"{state} is not there and cannot be made in {place}", "choose another with --state DIR"
-            )
+            says = f"{state} is not there and cannot be made in {place}"
+            return bad("state", says, "choose another with --state DIR")
         return ok("state", f"{state} is not there yet; `finclaw init` or `finclaw serve` makes it")
     except OSError as error:
         return bad("state", f"cannot look into {state}: {error.strerror}", "choose another with --state DIR")
@@ -138,10 +137,9 @@ def _directory(state: Path) -> DoctorFinding:
 
 def judge_directory(state: Path, owner: int, mode: int, *, read_only: bool) -> DoctorFinding:
     if owner != os.geteuid():
-        try:
+        user = f"user {owner}"
+        with suppress(KeyError):
             user = pwd.getpwuid(owner).pw_name
-        except KeyError:
-            user = f"user {owner}"
         return bad("state", f"{state} belongs to {user}", "run as that user, or use --state DIR")
     if read_only:
         says = f"{state} is on a file system that is read-only"
@@ -169,16 +167,6 @@ def _open_files(state: Path) -> Iterator[DoctorFinding]:
         yield warn("state", f"other users can read what people wrote, in {readable[0]}", f"run: chmod 600 {names}")
 
 
-def _token(state: Path) -> DoctorFinding:
-    try:
-        token = read_token(state)
-    except ConfigError as error:
-        return bad("token", str(error))
-    if token is None:
-        return ok("token", "not made yet; `finclaw init` or `finclaw serve` makes it")
-    return ok("token", f"{state / TOKEN}, readable by you alone")
-
-
 def holder(state: Path) -> str | None:
     """Who holds the state: a process's number, or "somebody"; None if nobody.
 
@@ -204,8 +192,7 @@ def holder(state: Path) -> str | None:
 # ── the database, read without a lock and without leaving a trace: no journal is played back, no file is made ───
 
 
-PATIENCE = 2.0
-"""Seconds for reading it through; a large one is read in part."""
+PATIENCE = 2.0  # seconds for reading it through; a large one is read in part
 _COPIES = "take copies with `finclaw backup FILE`, also of a running gateway, and put one back with `finclaw restore`"
 LONG_WAL = 64 * 1_048_576
 
@@ -243,21 +230,17 @@ def _open_read_only(path: Path, held: bool) -> Generator[apsw.Connection]:
         vfs = "unix-none"
     elif not held:
         where += "&immutable=1"
-    db = apsw.Connection(where, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs)
-    try:
+    with closing(apsw.Connection(where, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs)) as db:
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         if vfs is not None:
             db.pragma("locking_mode", "exclusive")
         yield db
-    finally:
-        db.close()
 
 
 def _problem(db: apsw.Connection) -> str | None:
     """What is damaged, an empty text if nothing is, None if there was no time to read it all."""
-    clock = SystemClock()
-    give_up = clock.monotonic() + PATIENCE
-    db.set_progress_handler(lambda: clock.monotonic() > give_up, 10_000)
+    give_up = SystemClock.monotonic() + PATIENCE
+    db.set_progress_handler(lambda: SystemClock.monotonic() > give_up, 10_000)
     try:
         told = str(db.execute("PRAGMA quick_check(1)").get)
     except apsw.InterruptError:
@@ -281,9 +264,6 @@ def _judge(path: Path, version: int, problem: str | None) -> DoctorFinding:
     journal = wal.stat().st_size if wal.exists() else 0
     if journal > LONG_WAL:
         return warn("database", f"its journal has grown to {journal >> 20} MB", "restart the gateway to fold it in")
-    sound = "sound"
-    if problem is None:
-        sound += f" as far as {PATIENCE:.0f} s of reading went"
-    return ok(
-        "database", f"{sound}: schema {version}, {path.stat().st_size >> 10:,} kB and {journal >> 10:,} kB of journal"
-    )
+    part = f" as far as {PATIENCE:.0f} s of reading went" if problem is None else ""
+    sizes = f"{path.stat().st_size >> 10:,} kB and {journal >> 10:,} kB of journal"
+    return ok("database", f"sound{part}: schema {version}, {sizes}")
