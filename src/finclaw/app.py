@@ -93,10 +93,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
 
 
 class App:
-    """A running gateway.
-
-    Made by `build`; everything that a channel, the web API or the command line may ask of it is here.
-    """
+    """A running gateway, made by `build`: everything that a channel, the web API or the command line may ask of it."""
 
     def __init__(self, core: GatewayCore, parts: GatewayParts) -> None:
         self._core = core
@@ -265,7 +262,5 @@ class App:
 
     async def came_of(self, approval_id: str, seconds: float) -> Outcome | None:
         inbound_id = self.consents.run_of(approval_id)
-        if inbound_id is None:
-            return None
-        record = await self.wait(inbound_id, seconds)
+        record = await self.wait(inbound_id, seconds) if inbound_id else None
         return record and record.outcome

@@ -21,10 +21,8 @@ class UncancellableFuture(asyncio.Future[T]):
 
 
 async def until_done(work: "asyncio.Future[Any]", seconds: float | None = None) -> bool:
-    """Wait until it is done, whatever came of it, or for so long; whether it is. A cancelled caller leaves it be.
-
-    As `asyncio.wait` for one, at a third of its cost.
-    """
+    """Wait until it is done, whatever came of it, or for so long; whether it is. A cancelled caller leaves it be. As
+    `asyncio.wait` for one, at a third of its cost."""
     if work.done():
         return True
     loop = work.get_loop()

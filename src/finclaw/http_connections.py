@@ -151,11 +151,9 @@ class Connections:
     def trust(self, request: web.Request, *, trusted: bool) -> None:
         """Note whether the request had the right token: its connection is counted only if it had not."""
         connection = self._by_http.get(request.protocol)
-        if connection is None:
-            return
-        if trusted:
+        if trusted and connection is not None:
             self._without_token.pop(connection, None)
-        else:
+        elif connection is not None:
             self._without_token.setdefault(connection, self._now())
 
     async def run(self) -> None:

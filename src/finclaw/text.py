@@ -8,10 +8,8 @@ from typing import Final, Literal
 
 
 def fix_surrogates(text: str) -> str:
-    """Halves of surrogate pairs, which JSON can smuggle in, joined to the character they mean or replaced by '�'.
-
-    UTF-8 has no halves: a lone one would break a commit or a request.
-    """
+    """Halves of surrogate pairs, which JSON can smuggle in, joined to the character they mean or replaced by '�'. UTF-8
+    has no halves: a lone one would break a commit or a request."""
     if text.isascii():
         return text
     try:
@@ -57,9 +55,7 @@ def escape_lines(text: str, prefix: str = "") -> str:
 
 def shorten(text: str, most: int) -> str:
     """The text, or its beginning and an ellipsis: `most` characters together."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 LengthUnit = Literal["characters", "utf16", "bytes"]

@@ -17,9 +17,7 @@ _LONGEST: Final = 7_500  # characters of a key, escaped for an address, that a g
 
 def start_actions(parser: ArgumentParser) -> Callable[..., ArgumentParser]:
     """Return a function that adds an action by name, help and handler, such as `list`; it gives the action's parser.
-
-    Each action takes --state and --config. The handler of the one that was typed is in `args.act`.
-    """
+    Each action takes --state and --config. The handler of the one that was typed is in `args.act`."""
     choice = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog)
 
     def add_action(name: str, about: str, act: Callable[..., object]) -> ArgumentParser:
@@ -37,15 +35,10 @@ def to_sentence(about: str) -> str:
 
 
 def add_state_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--state", type=parse_path, metavar="DIR", help="the state directory (default: $FINCLAW_HOME or ~/.finclaw)"
-    )
-    parser.add_argument(
-        "--config",
-        type=parse_path,
-        metavar="FILE",
-        help="the settings file (default: finclaw.yaml in the state directory)",
-    )
+    about = "the state directory (default: $FINCLAW_HOME or ~/.finclaw)"
+    parser.add_argument("--state", type=parse_path, metavar="DIR", help=about)
+    about = "the settings file (default: finclaw.yaml in the state directory)"
+    parser.add_argument("--config", type=parse_path, metavar="FILE", help=about)
 
 
 def add_json_option(parser: ArgumentParser) -> None:
@@ -55,13 +48,8 @@ def add_json_option(parser: ArgumentParser) -> None:
 def add_market_options(parser: ArgumentParser) -> None:
     market = parser.add_mutually_exclusive_group()
     market.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
-    market.add_argument(
-        "--live",
-        dest="market",
-        action="store_const",
-        const="live",
-        help="use live prices, which need no key",
-    )
+    about = "use live prices, which need no key"
+    market.add_argument("--live", dest="market", action="store_const", const="live", help=about)
 
 
 def add_caller_options(parser: ArgumentParser) -> None:
@@ -117,9 +105,7 @@ def settings_from(
 ) -> "Settings":
     from finclaw.config.load import load_settings  # noqa: PLC0415  start-up: the parser of commands reads no settings
 
-    return load_settings(
-        state=args.state, config=args.config, environ=os.environ, overrides=overrides, only_looking=only_looking
-    )
+    return load_settings(state=args.state, config=args.config, overrides=overrides, only_looking=only_looking)
 
 
 def settings_to_look(args: Namespace, overrides: Mapping[str, object] | None = None) -> "Settings":

@@ -92,16 +92,16 @@ def attach(settings: Settings, *, make: bool = False) -> Generator[StateClient]:
 @contextmanager
 def _open_at_rest(settings: Settings) -> Generator["StateAtRest"]:
     clock = SystemClock()
+
+    async def open_store() -> Store:  # which wants a running loop
+        return open_kind(settings.storage.kind, settings.state, clock, EventStream().emit)
+
     with asyncio.Runner() as runner:
-        store = runner.run(_open_store(settings, clock))  # which wants a running loop
+        store = runner.run(open_store())
         try:
             yield StateAtRest(store, settings, clock, runner)
         finally:
             runner.run(store.close())
-
-
-async def _open_store(settings: Settings, clock: Clock) -> Store:
-    return open_kind(settings.storage.kind, settings.state, clock, EventStream().emit)
 
 
 class StateAtRest(StateClient):

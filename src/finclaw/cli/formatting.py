@@ -22,7 +22,7 @@ from finclaw.kernel.chunk import Usage
 from finclaw.kernel.record import TurnRecord
 from finclaw.redaction import hide_known_secrets
 from finclaw.redaction.redact import redact_for_display
-from finclaw.text import escape_json
+from finclaw.text import escape_json, shorten
 
 _SEQUENCES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, erasing
@@ -53,10 +53,7 @@ def print_result(args: Namespace, view: object, lines: Iterable[str]) -> None:
 
 def one_line(text: str, limit: int = 40) -> str:
     """A short form for a line of ours: cleaned, without line breaks, cut at the limit."""
-    flat = " ".join(clean(hide_known_secrets(text)).split())
-    if len(flat) > limit:
-        flat = flat[: limit - 1] + "…"
-    return flat
+    return shorten(" ".join(clean(hide_known_secrets(text)).split()), limit)
 
 
 def width(char: str) -> int:
@@ -67,9 +64,7 @@ def width(char: str) -> int:
         return 0
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
-    if unicodedata.east_asian_width(char) in ("W", "F"):
-        return 2
-    return 1
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
 def rows_down(text: str, columns: int) -> int:
@@ -108,9 +103,7 @@ def _rows(line: str, columns: int) -> list[str]:
 
 
 def text_columns(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return sum(map(width, text))
+    return len(text) if text.isascii() else sum(map(width, text))
 
 
 def cut(text: str, columns: int) -> str:
@@ -156,12 +149,9 @@ def money(cost: Decimal | None) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    parts = [f"{usage.input:,} in", f"{usage.output:,} out"]
-    if usage.cache_read:
-        parts.append(f"{usage.cache_read:,} from cache")
-    if usage.cache_write:
-        parts.append(f"{usage.cache_write:,} to cache")
-    return " + ".join(parts)
+    cached = {"from cache": usage.cache_read, "to cache": usage.cache_write}
+    parts = (f"{count:,} {name}" for name, count in cached.items() if count)
+    return " + ".join((f"{usage.input:,} in", f"{usage.output:,} out", *parts))
 
 
 def yes_or_no(is_so: bool) -> str:
@@ -175,9 +165,7 @@ def colored(text: str, code: str) -> str:
 
 
 def plural(count: int, noun: str, spec: str = "") -> str:
-    if count != 1:
-        noun += "s"
-    return f"{count:{spec}} {noun}"
+    return f"{count:{spec}} {noun}" if count == 1 else f"{count:{spec}} {noun}s"
 
 
 def short(text: str, columns: int) -> str:
@@ -194,9 +182,7 @@ def fit_line(line: str, columns: int | None) -> str:
 
 def terminal_columns() -> int | None:
     """None where the output goes to a file or another program, which may want all of it."""
-    if not sys.stdout.isatty():
-        return None
-    return shutil.get_terminal_size().columns
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:

@@ -31,9 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  an answer is worth more than a perfect character
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  closed by whoever started us
-        return _complain(
-            "standard output is closed, so nobody would see an answer; send it to /dev/null instead", FAILED
-        )
+        text = "standard output is closed, so nobody would see an answer; send it to /dev/null instead"
+        return _complain(text, FAILED)
     try:
         code = _run(argv)
         _flush()
@@ -81,10 +80,8 @@ _HOLDS_KEYS: Final = ("serve", "chat", "ask", "channels", "mcp", "replay")
 
 
 def _close_to_other_processes() -> None:
-    """No other process of the same user reads our environment or memory, such as a program that is an MCP server.
-
-    Then there are no core dumps either.
-    """
+    """No other process of the same user reads our environment or memory, such as a program that is an MCP server. Then
+    there are no core dumps either."""
     from finclaw.tools.process.process_tree import set_dumpable  # noqa: PLC0415  start-up: most commands hold no keys
 
     set_dumpable(dumpable=False)
@@ -117,11 +114,10 @@ def _flush() -> None:
 
 
 def _complain_of(error: FinclawError) -> int:
-    if not isinstance(error, StateBusy):
-        return _complain(str(error), MISUSED if isinstance(error, ConfigError) else FAILED)
-    if "--state" in str(error):
-        return _complain(str(error), FAILED)
-    return _complain(f"{error} with --state DIR", FAILED)  # only a command line knows this option
+    if isinstance(error, StateBusy):
+        option = "" if "--state" in str(error) else " with --state DIR"  # only a command line knows this option
+        return _complain(f"{error}{option}", FAILED)
+    return _complain(str(error), MISUSED if isinstance(error, ConfigError) else FAILED)
 
 
 def _complain(text: str, code: int) -> int:

@@ -69,12 +69,8 @@ class Parser(argparse.ArgumentParser):
     @property
     def words(self) -> tuple[str, ...]:
         """The choices of a positional argument that has some."""
-        if self.commands:
-            return tuple(self.commands)
-        for action in self._actions:
-            if not action.option_strings and action.choices and not isinstance(action.choices, dict):
-                return tuple(action.choices)
-        return ()
+        choices = (action.choices for action in self._actions if action.choices and not action.option_strings)
+        return tuple(next(choices, ()))
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -113,7 +109,7 @@ def build_parser(only: str | None = None) -> Parser:
     parser, add_command = _start_parser()
     for name, about in COMMANDS.items():
         if only in (None, name):
-            cast("Callable[[Parser], None]", import_command(name).arguments)(add_command(name, about))
+            import_command(name).arguments(add_command(name, about))
     return parser
 
 

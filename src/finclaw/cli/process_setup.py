@@ -13,7 +13,7 @@ import threading
 import traceback
 import warnings
 from types import TracebackType
-from typing import Final, TextIO
+from typing import Any, Final
 
 from finclaw.diagnostics.log import PlainLines
 from finclaw.text import escape_lines
@@ -58,17 +58,11 @@ def _safe_text(text: str) -> str:
 
 
 def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    text = "".join(traceback.format_exception(kind, error, trace))
-    sys.stderr.write(_safe_text(text))
+    sys.stderr.write(_safe_text("".join(traceback.format_exception(kind, error, trace))))
 
 
 def _print_warning(  # the interpreter's own signature
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
     text = warnings.formatwarning(message, category, filename, lineno, line)
     (file or sys.stderr).write(_safe_text(text))

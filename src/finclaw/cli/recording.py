@@ -46,10 +46,8 @@ NOT_RECORDED: Final = "NotRecorded"
 
 
 class Recording:
-    """A Provider and an Extension in one, from a recorded turn.
-
-    `given` are the arguments with which each call reached its tool.
-    """
+    """A Provider and an Extension in one, from a recorded turn. `given` are the arguments with which each call reached
+    its tool."""
 
     name = "finclaw-replay"
 
@@ -168,9 +166,7 @@ class _RecordedSteering:
 
 class _AsRecorded(ContextGuard):
     """Compacts nothing: what the record holds is what compaction left of it, and the sizes in it were told before.
-
-    Condensed once more it would be another conversation, and the summariser's answers are nowhere.
-    """
+    Condensed once more it would be another conversation, and the summariser's answers are nowhere."""
 
     def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]  nothing is measured here
         pass

@@ -10,10 +10,8 @@ from finclaw.text import Language
 
 
 class Directive(Struct, frozen=True, kw_only=True):
-    """A command that may stand in front of a message, as its attribute `directive`.
-
-    There it sets an option for that message's turn; alone it sets the option for the session.
-    """
+    """A command that may stand in front of a message, as its attribute `directive`. There it sets an option for that
+    message's turn; alone it sets the option for the session."""
 
     option: Literal["model", "thinking", "verbosity", "queue"]
     read: Callable[[str], str | None]

@@ -79,8 +79,8 @@ class Directives:
         given: list[GivenDirective] = []
         at = start
         while (found := self._read(text, at)) is not None:
-            one, at = found
-            given.append(one)
+            given.append(found[0])
+            at = found[1]
         asks = len(given) == 1 and not given[0].word and given[0].directive.bare is None and at == len(text)
         if not given or asks:
             return None
@@ -142,9 +142,7 @@ class Directives:
         return say("kept", scope.language, lines, self._prefix, first.command.name)
 
     def _read_kept(self, session: str) -> TurnOptions:
-        if self._options is None:
-            return NO_OPTIONS
-        return self._options.find(session)
+        return NO_OPTIONS if self._options is None else self._options.find(session)
 
 
 def set_options(options: TurnOptions, given: Sequence[GivenDirective]) -> TurnOptions:

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -33,10 +33,8 @@ class ParsedCommand(Struct, frozen=True):
 
 
 def split_arguments(line: str) -> tuple[str, ...]:
-    """Split a line into words and quoted texts. A mark inside a word, as in don't, quotes nothing.
-
-    Linear: the next closing mark of each kind is searched for only once the previous one was passed.
-    """
+    """Split a line into words and quoted texts. A mark inside a word, as in don't, quotes nothing. Linear: the next
+    closing mark of each kind is searched for only once the previous one was passed."""
     arguments: list[str] = []
     closing_at: dict[str, int] = {}
     position = 0
@@ -100,9 +98,7 @@ class CommandRegistry:
         """The command in one tidy line, by the prefix and its name, or by words that stand for it. None: it is none."""
         if not content.startswith(prefix):
             meant = self._find_by_words(content)
-            if meant is None:
-                return None
-            return ParsedCommand(meant.name, (), content)
+            return None if meant is None else ParsedCommand(meant.name, (), content)
         name, _, rest = content.removeprefix(prefix).partition(" ")
         if name.casefold() not in self._by_name:
             return None
@@ -122,10 +118,7 @@ class CommandRegistry:
 
     def find_similar(self, name: str, others: Iterable[str] = (), roles: Iterable[str] = ()) -> str | None:
         """The name of which this one may be a misspelling, among the commands for these roles and the others."""
-        known = (*self._names_for(frozenset(roles)), *others)
-        return next(iter(difflib.get_close_matches(name.casefold(), known, n=1, cutoff=_NEAR)), None)
-
-    def _names_for(self, roles: frozenset[str]) -> Iterator[str]:
-        for name, command in self._by_name.items():
-            if not command.roles or not roles.isdisjoint(command.roles):
-                yield name
+        own = frozenset(roles)
+        allowed = (key for key, each in self._by_name.items() if not each.roles or not own.isdisjoint(each.roles))
+        near = difflib.get_close_matches(name.casefold(), (*allowed, *others), n=1, cutoff=_NEAR)
+        return next(iter(near), None)

@@ -1,6 +1,6 @@
 """The built-in extensions, in one table with a reason a row, and the registrar with all extensions loaded."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Never, cast
 
@@ -47,7 +47,6 @@ from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.chunk import Model
 from finclaw.kernel.envelope import Capabilities, Inbound, TurnOptions
 from finclaw.kernel.extension import Extension, ExtensionApi
-from finclaw.kernel.message import Message
 from finclaw.kernel.person import Person
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted
@@ -81,11 +80,11 @@ class BuiltinServices(Struct, frozen=True, kw_only=True):
 
 
 def builtin_extensions(
-    settings: Settings, registrar: Registrar, builtin_services: BuiltinServices
+    settings: Settings, registrar: Registrar, services: BuiltinServices
 ) -> Iterator[LocatedExtension]:
     """They are loaded as any other extension. First is outermost; what the settings list comes after them."""
     prefix = settings.command_prefix
-    gateway = builtin_services.gateway
+    gateway = services.gateway
     basics = Basics(
         prefix,
         lambda: registrar.commands,
@@ -100,24 +99,26 @@ def builtin_extensions(
         return gateway().undo_turn(accepted, is_owner=is_owner, again=again)
 
     yield as_builtin(UndoCommands(prefix, undo), "beside them, for the same reason")
-    deciding = ApprovalCommands(prefix, builtin_services.approvals)
+    deciding = ApprovalCommands(prefix, services.approvals)
     yield as_builtin(deciding, "as early, for the same reason: nobody else answers to approve and deny")
-    conversation = ConversationCommands(_command_sources(settings, builtin_services))
+    conversation = ConversationCommands(_command_sources(settings, services))
     yield as_builtin(conversation, "as early: it has only commands, whose names stay its own")
     calendar = TableCalendar()
     finance = Finance(partial(_open_market, settings, calendar), calendar)
     yield as_builtin(finance, "outside of yours: it labels what your layers have made of a reply")
     choices = _name_choices(settings)
     settle = choices.settle_name if choices is not None else _keep_name
-    charts = Charts(
-        lambda: _market_data(finance.market), builtin_services.person_by_id, builtin_services.channel, settle, prefix
-    )
+
+    def market() -> tuple[Market, MarketData]:
+        return _market_data(finance.market)
+
+    charts = Charts(market, services.person_by_id, services.channel, settle, prefix)
     yield as_builtin(charts, "behind finance, whose market it draws: one command and one tool")
     if choices is not None:
         yield as_builtin(choices, "outside of yours: your layers see the instrument that a person means by a name")
 
     def market_data() -> MarketData:
-        return _market_data(finance.market)[1]
+        return market()[1]
 
     def desk() -> "CommandMarket":
         from finclaw.finance.answers import CommandMarket  # noqa: PLC0415  `cold_cpu`: with the first command
@@ -127,7 +128,7 @@ def builtin_extensions(
             data=market_data(),
             calendar=calendar,
             settle=settle,
-            channel=builtin_services.channel,
+            channel=services.channel,
             prefix=prefix,
         )
 
@@ -135,62 +136,48 @@ def builtin_extensions(
     documents = Documents(lambda: finance.market, market_data)
     yield as_builtin(documents, "behind finance, whose market data it reads: news, filings, earnings dates, profiles")
     lists_exist = (settings.state / EXTENSIONS / f"{Watching.name}.db").exists
-    watching = Watching(lambda: finance.market, market_data, builtin_services.person_by_id, settle, prefix, lists_exist)
+    watching = Watching(lambda: finance.market, market_data, services.person_by_id, settle, prefix, lists_exist)
     yield as_builtin(watching, "behind finance, whose prices a watchlist shows: one command and four tools")
-    about_market = MarketContext(
-        lambda: _market_data(finance.market),
-        calendar,
-        finance.last_quotes,
-        is_live=settings.market == "live",
-        watchlists=watching,
+    fields = MarketContext(
+        market, calendar, finance.last_quotes, is_live=settings.market == "live", watchlists=watching
     )
-    yield as_builtin(about_market, "behind the watchlist, of which its fields tell a turn, and of the market")
+    yield as_builtin(fields, "behind the watchlist, of which its fields tell a turn, and of the market")
 
     def level_of(inbound: Inbound) -> str:
-        return strictest_level(settings.agent.compliance, builtin_services.person(inbound).compliance)
+        return strictest_level(settings.agent.compliance, services.person(inbound).compliance)
 
-    yield as_builtin(
-        Disclaimers(level_of), "further out than finance's label: it stands last, and no layer of yours takes it away"
-    )
+    reason = "further out than finance's label: it stands last, and no layer of yours takes it away"
+    yield as_builtin(Disclaimers(level_of), reason)
     yield as_builtin(Calculator(), "its one tool is exact arithmetic, and every result of it is a fact")
     yield as_builtin(Now(), "its one tool tells the time, by the gateway's own clock")
-    yield as_builtin(
-        ReadResult(builtin_services.overflow.of), "its one tool reads on in results that were too long to show"
-    )
+    reader = ReadResult(services.overflow.of)
+    yield as_builtin(reader, "its one tool reads on in results that were too long to show")
     yield as_builtin(EndTurn(), "its layer sees a step before all others let go of it, so that the turn can end there")
     told = partial(turn_context_note, level=settings.agent.compliance)
     yield as_builtin(Moment(told), "it tells the model what holds for one turn alone, and nothing where nothing does")
     yield as_builtin(AnswerNotes(), "inside of finance's label: lines behind an answer, such as that it was cut off")
     if settings.agent.delegate:
-        yield as_builtin(
-            Delegation(builtin_services.gateway, registrar.tools), "its one tool gives a task to a turn of its own"
-        )
+        delegation = Delegation(services.gateway, registrar.tools)
+        yield as_builtin(delegation, "its one tool gives a task to a turn of its own")
     have = registrar.services
     routes = ExtensionServices(have.recall, have.remember, have.accept, lambda: registrar.strangers)
-    yield as_builtin(
-        routes, "it has only routes: there the commands of your extensions reach their state and their people"
-    )
+    reason = "it has only routes: there the commands of your extensions reach their state and their people"
+    yield as_builtin(routes, reason)
 
 
 def _command_sources(settings: Settings, have: BuiltinServices) -> CommandSources:
     agent = settings.agent
-
-    def measure(messages: Sequence[Message], model: str | None) -> int:
-        return have.gateway().measure(messages, model)
-
+    queue = settings.sessions.queue.mode
     return CommandSources(
         prefix=settings.command_prefix,
         gateway=have.gateway,
         defaults=TurnOptions(
-            model=chosen_model(settings),
-            thinking=agent.thinking,
-            verbosity=agent.verbosity,
-            queue=settings.sessions.queue.mode,
+            model=chosen_model(settings), thinking=agent.thinking, verbosity=agent.verbosity, queue=queue
         ),
         models=tuple(dict.fromkeys((agent.model, *agent.fallbacks, *settings.aliases, *settings.models))),
         kept=have.options,
         find_model=have.find_model,
-        measure=measure,
+        measure=lambda messages, model: have.gateway().measure(messages, model),
         waiting=have.waiting,
         save_person=have.save_person,
         describe_settings=partial(_describe_settings, settings),
@@ -257,13 +244,11 @@ def find_configured(settings: Settings, given: Iterable[Extension] = ()) -> tupl
 
 
 def load_registrar(settings: Settings, services: Services | None = None) -> Registrar:
-    """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does.
-
-    Without `services` they have only their databases and the web, which is enough to look at them.
-    """
-    services = services or replace(
-        NULL_SERVICES, database=partial(ExtensionDatabase, settings.state / EXTENSIONS), fetcher=open_fetchers()
-    )
+    """What the extensions register, without a gateway: for the terminal and the doctor. Raises as `build` does. Without
+    `services` they have only their databases and the web, which is enough to look at them."""
+    if services is None:
+        database = partial(ExtensionDatabase, settings.state / EXTENSIONS)
+        services = replace(NULL_SERVICES, database=database, fetcher=open_fetchers())
     registrar = Registrar(EventStream(), services, command_overrides(settings))
     overflow = OverflowResults(services.recall, services.remember)
     builtin_services = BuiltinServices(overflow=overflow, clock=services.clock)

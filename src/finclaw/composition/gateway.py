@@ -132,10 +132,7 @@ def _with_a_turn_for_each_message(settings: Settings) -> Settings:
     sessions = settings.sessions
     if sessions.queue.mode != "auto" or not chosen_model(settings).startswith("offline/"):
         return settings
-    channels = {
-        name: channel if channel.debounce_ms is not None else replace(channel, debounce_ms=0)
-        for name, channel in settings.channels.items()
-    }
+    channels = {name: replace(each, debounce_ms=each.debounce_ms or 0) for name, each in settings.channels.items()}
     queue = replace(sessions.queue, mode="followup")
     return replace(settings, sessions=replace(sessions, queue=queue), channels=channels)
 

@@ -35,12 +35,9 @@ def load_settings(
     overrides: Mapping[str, object] | None = None,
     only_looking: bool = False,
 ) -> Settings:
-    """The settings as every command reads them. `environ` None: this process's own variables.
-
-    `overrides` are the command line's, by dotted key; None means that the option was not given.
-
-    `only_looking`: for who wants to see what is kept; keys that are not there do not matter, and none is read.
-    """
+    """The settings as every command reads them. `environ` None: this process's own variables. `overrides` are the
+    command line's, by dotted key; None means that the option was not given. `only_looking`: for who wants to see what
+    is kept; keys that are not there do not matter, and none is read."""
     if environ is None:
         environ = os.environ
     found = gather(state=state, config=config, environ=environ, overrides=overrides, only_looking=only_looking)
@@ -53,9 +50,7 @@ def load_settings(
 @dataclass(frozen=True, slots=True)
 class SecretKeeper:
     """A resolver of references to secrets. `beside` is the directory from which a relative `file:` path counts.
-
-    `only_looking`: nobody is going to be asked for anything, so no secret is read, and none need be there.
-    """
+    `only_looking`: nobody is going to be asked for anything, so no secret is read, and none need be there."""
 
     environ: Mapping[str, str] = field(repr=False)  # it holds secrets, and whoever prints a setting prints this
     beside: Path

@@ -53,10 +53,8 @@ def open_any_endpoint(endpoint: ProviderEndpoint, clock: Clock, read_blob: "Read
 
 
 class ModelRoutes:
-    """Routes to models. `default` is the chosen model by each of its keys, then its fallbacks by theirs.
-
-    A provider that was brought along answers for the chosen model, and for no other.
-    """
+    """Routes to models. `default` is the chosen model by each of its keys, then its fallbacks by theirs. A provider
+    that was brought along answers for the chosen model, and for no other."""
 
     def __init__(
         self, settings: Settings, provider: Provider | None, clock: Clock, read_blob: "ReadBlob | None" = None
@@ -134,11 +132,8 @@ class ModelRoutes:
 
 
 def with_windows(settings: Settings, *, load: bool) -> Settings:
-    """The settings with the window of every Ollama model that they use and nobody has declared.
-
-    `load`: have the server load it, so that it says what it really gives it. It waits for the server. Raises
-    ConfigError.
-    """
+    """The settings with the window of every Ollama model that they use and nobody has declared. `load`: have the server
+    load it, so that it says what it really gives it. It waits for the server. Raises ConfigError."""
     models = dict(settings.models)
     for key, full in _unknown_windows(settings):
         given = settings.providers.get(PROVIDER, ProviderSettings())

@@ -22,10 +22,8 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class log_ids:
-    """A context manager: inside this block, and in tasks started inside it, every line carries these ids.
-
-    A class and not a generator: every message has such a block.
-    """
+    """A context manager: inside this block, and in tasks started inside it, every line carries these ids. A class and
+    not a generator: every message has such a block."""
 
     __slots__ = ("_more", "_token")
 

@@ -15,9 +15,7 @@ S = TypeVar("S", bound=Struct)
 
 def read_settings(settings: Mapping[str, Any], kind: type[S], follow: Follow) -> S:
     """Raises ConfigError for a secret that is not where its reference says, ExtensionError for all that does not fit.
-
-    Either stops the start: a setting that is misspelt must not be silently ignored.
-    """
+    Either stops the start: a setting that is misspelt must not be silently ignored."""
     reader = _Reader(follow)
     try:
         return convert(dict(settings), kind, dec_hook=reader.read)

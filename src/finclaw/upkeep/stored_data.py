@@ -36,11 +36,9 @@ class GatewayMemory(Protocol):
 
 
 class Upkeep:
-    """Erases, prunes and copies stored data.
-
-    An erasure that failed may be tried again; it starts from the beginning. Erasing raises SessionError (a message
-    waits), StoreFailed, or ExtensionError. `memory` is None where no gateway runs.
-    """
+    """Erases, prunes and copies stored data. An erasure that failed may be tried again; it starts from the beginning.
+    Erasing raises SessionError (a message waits), StoreFailed, or ExtensionError. `memory` is None where no gateway
+    runs."""
 
     def __init__(
         self,
@@ -73,11 +71,9 @@ class Upkeep:
             return await self._erase_identities(every, dry_run=True)
         async with self._open_extensions() as registrar:
             erased = await self._erase_identities(every, dry_run=False)
-            names: tuple[str, ...] = ()
-            if known is not None:
-                names = (known.id, *known.identities)
-                if self._memory is not None:
-                    await self._memory.drop_person(known)
+            names = () if known is None else (known.id, *known.identities)
+            if known is not None and self._memory is not None:
+                await self._memory.drop_person(known)
             sessions = (*erased.sessions, *erased.shared)
             return await self._follow_up(registrar, erased, Erasure(sessions=sessions, person=person, names=names))
 
@@ -128,12 +124,10 @@ class Upkeep:
                 f"what the gateway keeps is erased, but these extensions could not erase theirs: {', '.join(failed)}; "
                 "the log says why. Mend them and run the same command again"
             )
-        return replace(erased, not_searched=self._list_not_searched(registrar))
-
-    def _list_not_searched(self, registrar: Registrar) -> tuple[str, ...]:
-        """Return the databases of extensions that are not loaded, or that registered no `on_forget`."""
+        # What was not searched: databases of extensions that are not loaded, or that registered no `on_forget`.
         asked = {extension.name for extension in registrar.loaded if extension.forgetters}
-        return tuple(sorted(path.stem for path in (self._state / EXTENSIONS).glob("*.db") if path.stem not in asked))
+        databases = {path.stem for path in (self._state / EXTENSIONS).glob("*.db")}
+        return replace(erased, not_searched=tuple(sorted(databases - asked)))
 
 
 async def _ask_extensions(registrar: Registrar, erasure: Erasure) -> list[str]:
@@ -157,8 +151,6 @@ def _part_of(person: SenderId) -> Callable[[str], Part | None]:
             return None
         if place.peer is None:
             return "shared"
-        if place.peer == person.sender:
-            return "own"
-        return None
+        return "own" if place.peer == person.sender else None
 
     return part

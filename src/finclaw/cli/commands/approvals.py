@@ -59,12 +59,11 @@ def _path(typed: str) -> str:
 def _list(client: StateClient, args: Namespace) -> None:
     state = "all" if args.all else "pending"
     found = client.call("GET", f"/api/v1/approvals?state={state}&limit=500", ApprovalsView)
+    lines: list[str] = []
     ids = short_ids(found.items)
-    lines = [
-        f"{ids[each.id]}  {each.state:<8} {action_line(each)}  for {_bare(each.asked_by)}, "
-        f"until {day_and_time(each.expires_at)}"
-        for each in found.items
-    ]
+    for each in found.items:
+        whom = f"for {_bare(each.asked_by)}, until {day_and_time(each.expires_at)}"
+        lines.append(f"{ids[each.id]}  {each.state:<8} {action_line(each)}  {whom}")
     nothing = "there are no approvals" if args.all else "no approval is pending"
     print_result(args, found, lines or [nothing])
 
@@ -80,12 +79,9 @@ def _show(client: StateClient, args: Namespace) -> None:
         raise SessionError(
             f"there is no approval {args.id!r}, or more than one begins so; see `finclaw approvals list --all`"
         )
-    decision = found.state
-    if found.decided_by is not None:
-        decision += f", decided by {_bare(found.decided_by)}"
-    if found.reason:
-        decision += f": {quote_text(found.reason)}"
-    print_result(args, found, [found.card, f"[{decision}]"])
+    by = "" if found.decided_by is None else f", decided by {_bare(found.decided_by)}"
+    reason = f": {quote_text(found.reason)}" if found.reason else ""
+    print_result(args, found, [found.card, f"[{found.state}{by}{reason}]"])
 
 
 def _approve(client: StateClient, args: Namespace) -> None:

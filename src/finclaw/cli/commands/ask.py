@@ -35,10 +35,8 @@ _LOOK_WITHIN: Final = 5.0
 
 
 class Asker:
-    """A runner of one question, from sending it to its end.
-
-    `screen` is None where nobody watches; `streams`: the answer is drawn there as it is written.
-    """
+    """A runner of one question, from sending it to its end. `screen` is None where nobody watches; `streams`: the
+    answer is drawn there as it is written."""
 
     def __init__(
         self,
@@ -86,9 +84,7 @@ class Asker:
 
     def follow(self, session: str, seconds: float) -> str | None:
         """The next thing that the gateway tells this session without having been asked; None: not within the seconds.
-
-        Ctrl-C ends the waiting, and nothing else.
-        """
+        Ctrl-C ends the waiting, and nothing else."""
         give_up = self._now() + seconds
         with interrupts_to(self._events):
             while self._now() < give_up:
@@ -151,10 +147,8 @@ class Asker:
 
 
 def leave_at_once() -> NoReturn:
-    """End the process here: the threads of a gateway in this process would hold up the interpreter's own end.
-
-    What was taken is on disk, and a crash may not lose it either.
-    """
+    """End the process here: the threads of a gateway in this process would hold up the interpreter's own end. What was
+    taken is on disk, and a crash may not lose it either."""
     os._exit(INTERRUPTED)
 
 

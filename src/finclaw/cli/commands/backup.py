@@ -21,9 +21,6 @@ from finclaw.storage.sqlite.database import DATABASE, copy_database
 from finclaw.web.token import FILE_NAME as TOKEN
 from finclaw.web.view import BackupView
 
-SKILLS = "skills"
-INSTRUMENTS = "instruments"
-
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
@@ -62,12 +59,10 @@ def _report(args: Namespace, target: Path, manifest: Manifest) -> None:
 
 def _copy_rest(settings: Settings, copy: Path, config: Path, *, with_token: bool) -> None:
     """What is not the store's: extensions' databases, skills, instruments, the settings file and perhaps the token."""
-    databases = sorted((settings.state / EXTENSIONS).glob("*.db"))
-    if databases:
-        (copy / EXTENSIONS).mkdir(mode=0o700)
-    for path in databases:
+    for path in sorted((settings.state / EXTENSIONS).glob("*.db")):
+        (copy / EXTENSIONS).mkdir(mode=0o700, exist_ok=True)
         copy_database(path, copy / EXTENSIONS / path.name)
-    for name in (SKILLS, INSTRUMENTS):
+    for name in ("skills", "instruments"):
         if (settings.state / name).is_dir():
             shutil.copytree(settings.state / name, copy / name, symlinks=True)
     if config.is_file():

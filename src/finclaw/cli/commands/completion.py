@@ -70,9 +70,8 @@ def _turn_words(command: Parser) -> tuple[str, ...]:
 
 def _second_words(name: str) -> tuple[str, ...]:
     """What is offered behind a command's first word, such as the models behind `models show`."""
-    if name != "models":
-        return ()
-    return tuple(word for line in load_listed() for word in (*line.aliases, line.id))
+    listed = load_listed() if name == "models" else ()
+    return tuple(word for line in listed for word in (*line.aliases, line.id))
 
 
 def _bash(parser: Parser) -> Iterator[str]:
@@ -95,11 +94,9 @@ def _bash(parser: Parser) -> Iterator[str]:
     yield '  case "$command $action" in'
     yield f"    ' ') words='{' '.join(parser.commands)} {_names(parser)}';;"
     for name, command in _tree(parser):
-        typed = f"'{name} '*"
+        typed = f"'{name}'" if " " in name else f"'{name} '*"
         if command.commands:
             typed = f"'{name} '"
-        elif " " in name:
-            typed = f"'{name}'"
         files = "files=yes " if "FILE" in command.takes else ""
         if command.words and not command.commands:  # such as `models show`: the choice is made
             yield f"    '{name} '?*) words='{' '.join((*_second_words(name), _names(command)))}';;"

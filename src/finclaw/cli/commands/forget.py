@@ -93,9 +93,8 @@ def report_erased(erased: Erased, args: Namespace) -> None:
     lines = [f"{_amount(erased)} {'would be' if args.dry_run else 'were'} erased"]
     if erased.shared:
         lines.append(f"conversations with others that start anew: {', '.join(erased.shared)}")
-    for name in erased.not_searched:
-        database = f"extensions/{name}.db"
-        lines.append(f"not searched: {database}, whose extension is not loaded or cannot erase; look at it yourself")
+    unknown = "whose extension is not loaded or cannot erase; look at it yourself"
+    lines += (f"not searched: extensions/{name}.db, {unknown}" for name in erased.not_searched)
     if not args.dry_run:
         lines += _KEPT
     print_result(args, {**msgspec.to_builtins(erased), "dry_run": args.dry_run}, lines)

@@ -11,10 +11,10 @@ import stat
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import msgspec
 
@@ -94,9 +94,8 @@ def _make_directory(state: Path) -> str:
     try:
         make_private_directory(state)
     except OSError as error:
-        raise ConfigError(
-            f"cannot make the state directory {state}: {error.strerror}; choose another place with --state DIR"
-        ) from error
+        says = f"cannot make the state directory {state}: {error.strerror}"
+        raise ConfigError(f"{says}; choose another place with --state DIR") from error
     if stat.S_IMODE(state.stat().st_mode) & 0o077:  # not ours to change: it may be shared on purpose
         return _line(is_new, state, f"other users can look into it; better: chmod 700 {state}")
     return _line(is_new, state, "everything that lasts, for you alone")
@@ -130,19 +129,15 @@ def example(market: str | None = None) -> str:
 
 def _section(schema: type, above: tuple[str, ...], settings: dict[tuple[str, ...], Described]) -> Iterator[str]:
     indent = "  " * len(above)
-    kinds: dict[str, Any] = get_type_hints(schema)
-    for field in fields(schema):
-        path = (*above, field.name)
-        kind = kinds[field.name]
+    for name, kind in get_type_hints(schema).items():
+        path = (*above, name)
         if is_dataclass(kind):
-            yield f"\n{indent}# {(kind.__doc__ or '').strip()}\n{indent}{field.name}:\n"
+            yield f"\n{indent}# {(kind.__doc__ or '').strip()}\n{indent}{name}:\n"
             yield from _section(kind, path, settings)  # pyright: ignore[reportArgumentType]
         elif path in settings:
             setting = settings[path]
-            words = setting.takes
-            if setting.doc:
-                words = f"{setting.doc.removesuffix('.')} ({words})."
+            words = f"{setting.doc.removesuffix('.')} ({setting.takes})." if setting.doc else setting.takes
             if not above:
                 yield "\n"
             yield from (f"{indent}# {line}\n" for line in wrap(words, 100, break_long_words=False))
-            yield f"{indent}#{field.name}: {msgspec.json.encode(setting.default).decode()}\n"
+            yield f"{indent}#{name}: {msgspec.json.encode(setting.default).decode()}\n"

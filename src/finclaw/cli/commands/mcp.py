@@ -171,11 +171,9 @@ async def _run_server(registrar: Registrar, tool_server: "ToolServer") -> None:
 
 
 class ToolServer:
-    """A server of the tools that are offered: it lists them and runs their calls.
-
-    Only tools that look and change nothing, unless the operator names more; what moves money never, for nobody is here
-    to approve it. Each call is checked, judged, limited and guarded as a turn's would be, in that order.
-    """
+    """A server of the tools that are offered: it lists them and runs their calls. Only tools that look and change
+    nothing, unless the operator names more; what moves money never, for nobody is here to approve it. Each call is
+    checked, judged, limited and guarded as a turn's would be, in that order."""
 
     def __init__(self, settings: Settings, registrar: Registrar, allowed: Sequence[str]) -> None:
         """Raises ConfigError for a tool that is not there, or that only a person may let run."""
@@ -260,8 +258,5 @@ def _choose_tools(registrar: Registrar, allowed: Sequence[str]) -> list[tuple[To
             raise ConfigError(f"--allow {name}: there is no such tool{did_you_mean(name, list(every))}")
         if every[name][0].transactional:
             raise ConfigError(f"--allow {name}: it moves money, and nobody can approve that here; ask it in a chat")
-    return [
-        (tool, source)
-        for name, (tool, source) in every.items()
-        if not tool.transactional and (name in allowed or name in _LOOK_ONLY.get(source, ()))
-    ]
+    chosen = (pair for name, pair in every.items() if name in allowed or name in _LOOK_ONLY.get(pair[1], ()))
+    return [(tool, source) for tool, source in chosen if not tool.transactional]

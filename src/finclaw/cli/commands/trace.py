@@ -96,10 +96,8 @@ class TracedCall(Struct, frozen=True):
 
 
 class TracedStep(Struct, frozen=True, kw_only=True):
-    """A step of a turn: one answer of the model, and its tool calls.
-
-    `ms` is the time until the model's answer was there; model and cost are None where they were not recorded.
-    """
+    """A step of a turn: one answer of the model, and its tool calls. `ms` is the time until the model's answer was
+    there; model and cost are None where they were not recorded."""
 
     model: str | None
     instead_of: str | None

@@ -89,10 +89,8 @@ _HIDES_TOOLS = "tool-search"
 
 
 def problems_when_loaded(settings: Settings, *, with_model: bool) -> Iterator[str]:
-    """What loading the extensions shows; it runs their code, as starting the gateway does.
-
-    `with_model`: the models are known, so that the prompt can be measured for them.
-    """
+    """What loading the extensions shows; it runs their code, as starting the gateway does. `with_model`: the models are
+    known, so that the prompt can be measured for them."""
     is_missing = False
     for each in settings.agent.extensions:
         try:

@@ -168,11 +168,9 @@ def _open_files(state: Path) -> Iterator[DoctorFinding]:
 
 
 def holder(state: Path) -> str | None:
-    """Who holds the state: a process's number, or "somebody"; None if nobody.
-
-    A shared lock, asked for without waiting and given back at once, is the only question to which the kernel gives
-    a true answer, across containers and file systems: the file's text is a courtesy, and a list of locks has gaps.
-    """
+    """Who holds the state: a process's number, or "somebody"; None if nobody. A shared lock, asked for without waiting
+    and given back at once, is the only question to which the kernel gives a true answer, across containers and file
+    systems: the file's text is a courtesy, and a list of locks has gaps."""
     try:
         opened = os.open(state / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
