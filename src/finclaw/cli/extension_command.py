@@ -18,7 +18,7 @@ from finclaw.composition.extensions import load_registrar
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError, FinclawError, StateBusy
-from finclaw.extensions.attribution import attribute_error, origin_of
+from finclaw.extensions.loading import attribute_error, origin_of
 from finclaw.extensions.registration import CliCommand, Services
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.kernel.envelope import Inbound

@@ -10,7 +10,6 @@ from finclaw.agent.settings import AgentSettings
 from finclaw.agent.tool_results import OverflowResults
 from finclaw.agent.turn_state.state import RecordedTurn
 from finclaw.app import GatewayCore
-from finclaw.config.schema import Settings
 from finclaw.extensions.registrar import Registrar
 from finclaw.kernel.chunk import Model
 from finclaw.policy import Consent
@@ -30,6 +29,10 @@ def make_agent(
 ) -> Agent:
     """Raises ConfigError for a rule about an unknown tool, or if the required prompt does not fit a model."""
     settings = core.settings
+    for warning in check_rules(settings.tools.rules, registrar.tools.list()):
+        log.warning("%s", warning)
+    policy = Policy(settings.tools.rules)
+    policy.prepare(tool.spec.name for tool in registrar.tools.list())
     chosen, *fallbacks = core.routes.default
     abilities = Abilities(
         provider=chosen.provider,
@@ -42,7 +45,7 @@ def make_agent(
         compaction=settings.compaction,
         recorded=chosen.provider if isinstance(chosen.provider, RecordedTurn) else None,
         tools=registrar.tools,
-        policy=_make_policy(settings, registrar),
+        policy=policy,
         consent=consent,
         approvals=core.approvals,
         overflow=overflow,
@@ -55,14 +58,6 @@ def make_agent(
         turn=registrar.layers("turn"), step=registrar.layers("step"), tool_call=registrar.layers("tool_call")
     )
     return Agent(settings.agent, abilities, layers, core.clock)
-
-
-def _make_policy(settings: Settings, registrar: Registrar) -> Policy:
-    for warning in check_rules(settings.tools.rules, registrar.tools.list()):
-        log.warning("%s", warning)
-    policy = Policy(settings.tools.rules)
-    policy.prepare(tool.spec.name for tool in registrar.tools.list())
-    return policy
 
 
 def agent_prompt(agent: AgentSettings, registrar: Registrar, models: Sequence[Model]) -> str:

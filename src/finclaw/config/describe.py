@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, cast, get_args, get_type_hints
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.config.fill import Tree
+from finclaw.config.fill import Given, Tree
 from finclaw.config.words import describe_type
 from finclaw.redaction import Secret, is_secret_name
 
@@ -137,13 +137,10 @@ def docs(schema: type) -> Mapping[str, str]:
 
 
 def _origin(tree: Tree, path: tuple[str, ...]) -> str:
-    for name in path[:-1]:
-        below = tree.get(name)
-        if below is None or below.section is None:
-            return DEFAULT
-        tree = below.section
-    given = tree.get(path[-1])
-    return DEFAULT if given is None else given.where
+    given = Given(tree, DEFAULT)
+    for name in path:
+        given = (given.section or {}).get(name, Given(None, DEFAULT))
+    return given.where
 
 
 # ── redaction of commands and addresses: secrets that somebody wrote into the file all the same ─────────────────

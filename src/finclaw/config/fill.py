@@ -109,9 +109,8 @@ class _Filler:
                 values[name] = self._value(given, (*path, name), kinds[name])
             else:
                 self._report_unknown(given, (*path, name), list(kinds))
-        return None if len(self.problems) > before else self._make(schema, values, tree, path)
-
-    def _make(self, schema: type[T], values: dict[str, Any], tree: Tree, path: tuple[str, ...]) -> T | None:
+        if len(self.problems) > before:
+            return None
         try:
             return schema(**values)
         except ConfigError as error:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from finclaw.redaction import hide_and_cut
@@ -34,9 +34,7 @@ class log_ids:
     def __enter__(self) -> None:
         self._token = _ids.set({**_ids.get(), **self._more})
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._token is not None:
             _ids.reset(self._token)
 
@@ -58,12 +56,8 @@ Redact = Callable[[str], str]
 """Takes out of a text what nobody may read. Logs cannot know what that is; who starts them does."""
 
 
-def redact_nothing(text: str) -> str:
-    return text
-
-
 class _Lines(logging.Formatter):
-    def __init__(self, redact: Redact = redact_nothing) -> None:
+    def __init__(self, redact: Redact = str) -> None:
         super().__init__()
         self._redact = redact
 
@@ -127,9 +121,7 @@ def _redact_value(value: Any, redact: Redact, name: str = "") -> Any:
     return redact(text)
 
 
-def start_logging(
-    level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = redact_nothing
-) -> None:
+def start_logging(level: str = "info", form: Literal["json", "plain"] = "json", redact: Redact = str) -> None:
     """Send our logs to standard error. Called once, by a program that owns the process; never by the library."""
     handler = logging.StreamHandler()
     lines = (JsonLines if form == "json" else PlainLines)(redact)

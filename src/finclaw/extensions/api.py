@@ -78,6 +78,12 @@ class _Part:
         self._services = registry.services
         self.logger = logging.getLogger(f"finclaw.extension.{mine.name}")
 
+    @property
+    def _loading(self) -> Registered:
+        """The registrations. Raises ExtensionError when the extension has been loaded."""
+        self._mine.must_be_loading()
+        return self._mine
+
     def _find_owner(self, name: str, names: Callable[[Registered], Iterable[str]]) -> str | None:
         every = (*self._registry.loaded, self._mine)
         return next((each.name for each in every if name in names(each)), None)
@@ -178,12 +184,10 @@ class Api(_Part):
         return (await self._services.start_turn(asked, session)).id
 
     def on_forget(self, forget: Callable[[Erasure], Awaitable[None]]) -> None:
-        self._mine.must_be_loading()
-        self._mine.forgetters.append(must_be_callable(forget))
+        self._loading.forgetters.append(must_be_callable(forget))
 
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
-        self._mine.must_be_loading()
-        self._mine.closers.append(must_be_callable(close))
+        self._loading.closers.append(must_be_callable(close))
 
 
 def _must_be_words(where: str, text: str) -> None:
@@ -239,8 +243,7 @@ class _Commands(_Part):
         self._mine.command_names.update(names)
 
     def mention(self, words: TellCommands) -> None:
-        self._mine.must_be_loading()
-        self._mine.mentioned.append(words)
+        self._loading.mentioned.append(words)
 
 
 class _Channels(_Part):
@@ -286,9 +289,8 @@ class _State(_Part):
 
 class _Tasks(_Part):
     def every(self, seconds: float, fn: Callable[[], Awaitable[None]]) -> None:
-        self._mine.must_be_loading()
-        period = must_be_positive(seconds, "an interval")
-        self._mine.recurring.append(Recurring(period, must_be_callable(fn), self.logger))
+        mine = self._loading
+        mine.recurring.append(Recurring(must_be_positive(seconds, "an interval"), must_be_callable(fn), self.logger))
 
 
 class _Context(_Part):
@@ -314,8 +316,7 @@ class _Context(_Part):
 
 class _Visible(_Part):
     def check(self, fn: VisibilityCheck) -> None:
-        self._mine.must_be_loading()
-        self._mine.checks.append(Check(self._mine.name, must_be_callable(fn)))
+        self._loading.checks.append(Check(self._mine.name, must_be_callable(fn)))
 
 
 class _Cli(_Part):
@@ -350,5 +351,4 @@ class _Routes(_Part):
 
 class _Doctor(_Part):
     def check(self, name: str, fn: Callable[[], Finding]) -> None:
-        self._mine.must_be_loading()
-        self._mine.doctor.append(DoctorCheck(self._mine.name, name, must_be_callable(fn)))
+        self._loading.doctor.append(DoctorCheck(self._mine.name, name, must_be_callable(fn)))

@@ -14,20 +14,16 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct, field
 
 from finclaw.agent.settings import ExtensionRef, as_ref
-from finclaw.errors import ConfigError
-from finclaw.extensions.attribution import attribute_error, origin_of
+from finclaw.errors import ConfigError, ExtensionError
 from finclaw.extensions.settings import refuse_reference
 from finclaw.kernel.extension import Extension, ExtensionApi
 from finclaw.redaction import Follow
 from finclaw.text import did_you_mean
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 GROUP: Final = "finclaw.extensions"  # the entry points that installed packages offer
 OWN: Final = {
@@ -72,7 +68,9 @@ def _find(ref: ExtensionRef) -> LocatedExtension:
         return _from_path(ref, Path(ref.use).expanduser())
     if ref.use in OWN:
         return make_found(ref, ref.use, importlib.import_module(OWN[ref.use]))
-    offered = _entry_points()
+    from importlib.metadata import entry_points  # noqa: PLC0415  start-up: 50 ms of `cold_cpu`
+
+    offered = {point.name: point for point in entry_points(group=GROUP)}
     if ref.use in offered:
         return make_found(ref, ref.use, _load_attributed(ref.use, offered[ref.use].module, offered[ref.use].load))
     module, _, attribute = ref.use.partition(":")
@@ -80,12 +78,6 @@ def _find(ref: ExtensionRef) -> LocatedExtension:
         raise ConfigError(_explain_unknown(ref.use, {*OWN, *offered}))
     loaded = _load_attributed(ref.use, module, lambda: importlib.import_module(module))
     return make_found(ref, module.rpartition(".")[2], _attribute(ref.use, loaded, attribute))
-
-
-def _entry_points() -> "dict[str, EntryPoint]":
-    from importlib.metadata import entry_points  # noqa: PLC0415  start-up: 50 ms of `cold_cpu`
-
-    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def _is_there(use: str, module: str) -> bool:
@@ -197,3 +189,35 @@ def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Lo
     follow = getattr(ref, "follow", None) or refuse_reference
     origin = origin or origin_of(thing) or ref.use
     return LocatedExtension(name, cast("Any", register), origin, ref.settings, follow=follow)
+
+
+# ── attribution of errors to an extension and its line: its author should not have to read our trace ────────────
+
+
+def attribute_error(name: str, origin: str, error: BaseException) -> ExtensionError:
+    """`extension 'x' (x.py, line 12): NameError: …`. `origin` is its file, as far as it is known."""
+    where = ""
+    if origin:
+        line = _line(origin, error)
+        where = f" ({origin}, line {line})" if line else f" ({origin})"
+    says = str(error)
+    if not isinstance(error, ExtensionError):  # our own errors are written for a person; others need their kind
+        says = f"{type(error).__name__}: {says}"
+    return ExtensionError(f"extension {name!r}{where}: {says}")
+
+
+def origin_of(thing: object) -> str:
+    """The file in which an object with `register` was written, if it can be told."""
+    register = getattr(thing, "register", thing)
+    code = getattr(getattr(register, "__func__", register), "__code__", None)
+    return getattr(code, "co_filename", "")
+
+
+def _line(origin: str, error: BaseException) -> int | None:
+    if isinstance(error, SyntaxError) and error.filename == origin:
+        return error.lineno
+    root = origin
+    if Path(origin).name == "__init__.py":  # all modules of a package are the extension's own
+        root = str(Path(origin).parent) + os.sep
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(root)]
+    return lines[-1] if lines else None

@@ -12,9 +12,8 @@ from finclaw.delivery.visible import Check
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, ExtensionError
 from finclaw.extensions.api import Api, tool_registered
-from finclaw.extensions.attribution import attribute_error
 from finclaw.extensions.command_settings import NO_OVERRIDES, CommandOverrides
-from finclaw.extensions.loading import LocatedExtension, as_builtin
+from finclaw.extensions.loading import LocatedExtension, as_builtin, attribute_error
 from finclaw.extensions.registration import (
     NULL_SERVICES,
     CliCommand,

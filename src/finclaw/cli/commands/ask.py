@@ -210,10 +210,6 @@ def run(args: Namespace) -> int:
         leave_at_once()
     finally:
         link.close()
-    return _exit_code(ending)
-
-
-def _exit_code(ending: QuestionEnd) -> int:
     if ending.outcome == "stopped":
         return INTERRUPTED
     return 0 if ending.outcome in QUIET_SUCCESS else 1

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from finclaw.channels.settings import GATEWAYS_OWN, ChannelSettings
 from finclaw.cli.arguments import add_json_option, settings_from, settings_to_look, start_actions
+from finclaw.cli.commands.status import find_status
 from finclaw.cli.formatting import UNKNOWN, fit_table, one_line, print_result
-from finclaw.cli.gateway_status import find_status
 from finclaw.clock import SystemClock
 from finclaw.composition.channels import channel_kinds, check_kind, hears_everybody, open_channel
 from finclaw.composition.extensions import load_registrar
@@ -76,18 +76,14 @@ def _describe(name: str, settings: Settings, makers: Mapping[str, str]) -> _View
 
 
 def _row(view: _View, channel: ChannelSettings) -> tuple[str, ...]:
-    heard = _describe_heard(channel)
-    if view["problem"]:
-        heard = f"nobody: {view['problem']}"
-    maker = view["from"] or "nobody: no such kind"
-    return (view["name"], channel.kind, maker, channel.account, " ".join(view["secrets"]) or UNKNOWN, heard)
-
-
-def _describe_heard(channel: ChannelSettings) -> str:
-    if hears_everybody(channel):
-        return "everybody"
     heard = (*channel.allow_senders, *(f"all in {each}" for each in channel.allow_conversations))
-    return ", ".join(heard) or "nobody yet: allow_senders is empty"
+    text = ", ".join(heard) or "nobody yet: allow_senders is empty"
+    if view["problem"]:
+        text = f"nobody: {view['problem']}"
+    elif hears_everybody(channel):
+        text = "everybody"
+    maker = view["from"] or "nobody: no such kind"
+    return (view["name"], channel.kind, maker, channel.account, " ".join(view["secrets"]) or UNKNOWN, text)
 
 
 def _test(args: Namespace) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from finclaw.agent.settings import AgentSettings
 from finclaw.agent.window.compaction.options import is_summary
 from finclaw.channels.mailbox import MailboxChannel
 from finclaw.cli.arguments import add_turn_argument, settings_from
@@ -148,18 +147,18 @@ def replay(settings: Settings, story: TurnTrace, extensions: Sequence[Extension]
     clock = FakeClock(next((message.created_at for message in story.before), story.accepted_at))
     recording = Recording(story, clock)
     with TemporaryDirectory(prefix="finclaw-replay-") as place, block_network():
-        aside = replace(settings, state=Path(place), storage=StorageSettings(), agent=_pin_model(settings, story))
+        # The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did.
+        agent = replace(settings.agent, model=_find_model(story) or settings.agent.model, fallbacks=())
+        aside = replace(settings, state=Path(place), storage=StorageSettings(), agent=agent)
         again = clock.run(_run_again(aside, story, recording, extensions, clock))
     return differences(story, again, recording.given)
 
 
-def _pin_model(settings: Settings, story: TurnTrace) -> AgentSettings:
-    """The record answers for whomever was asked then, and there is nobody else to ask when it fails as it did."""
+def _find_model(story: TurnTrace) -> str | None:
     wishes = (story.inbound.limits and story.inbound.limits.wishes) or story.inbound.wishes
-    model = wishes and wishes.model
-    for message in story.messages[:1]:
-        model = model or message.metadata.get(OPTIONS, {}).get("model")
-    return replace(settings.agent, model=model or settings.agent.model, fallbacks=())
+    if wishes and wishes.model:
+        return wishes.model
+    return story.messages[0].metadata.get(OPTIONS, {}).get("model") if story.messages else None
 
 
 def _must_be_replayable(story: TurnTrace) -> None:

@@ -139,17 +139,12 @@ def _raise_open_files_limit() -> None:
 
 
 _DEFAULTS: Final = {"memory": "memory (notes people ask it to keep)", "web": "web (reads pages)"}
-
-
-def _list_extensions(settings: Settings) -> str:
-    """The extensions in use, by name: those that are on by default say what they do."""
-    default = [_DEFAULTS[name] for name in settings.agent.default_extensions]
-    listed = [as_ref(each).use for each in settings.agent.extensions]
-    names = [each for each in default if each.partition(" ")[0] not in listed] + listed
-    return ", ".join(names) or "no extensions"
+"""What the extensions do that are on by default."""
 
 
 def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
+    listed = [as_ref(each).use for each in settings.agent.extensions]
+    default = [_DEFAULTS[name] for name in settings.agent.default_extensions if name not in listed]
     market = "DEMO: the prices are made up and follow no real market"
     if settings.market == "live":
         market = f"live: {describe_sources(settings.market_data.used())}"
@@ -163,7 +158,7 @@ def _greet(settings: Settings, url: str, new_token: Secret | None) -> None:
         f"  model   {short(chosen_model(settings), 100)}",
         f"  budget  {say_budget(settings)}",
         *(f"  warning {redact_for_display(each)}" for each in warnings_of_models(settings)),
-        f"  with    {_list_extensions(settings)}",
+        f"  with    {', '.join((*default, *listed)) or 'no extensions'}",
         f"  token   {token}",
         f'  ask     {command_name()} ask "What is AAPL trading at?"',
         "  stop    Ctrl-C",

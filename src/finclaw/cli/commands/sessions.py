@@ -107,7 +107,11 @@ def _list(client: StateClient, _: Settings, args: Namespace) -> None:
 def _show(client: StateClient, settings: Settings, args: Namespace) -> None:
     key = find_key(client, settings, args.key, guess=True)
     messages = read_conversation(client.fetch("GET", f"{session_path(key)}/export"))[1]
-    first = _first(messages, args.after, args.limit)
+    first = max(0, len(messages) - args.limit)
+    if args.after is not None:
+        first = next((number for number, each in enumerate(messages, start=1) if each.id == args.after), -1)
+    if first < 0:
+        raise SessionError("--after names no message of this session; `--json` shows their ids")
     shown = [as_seen(each) for each in messages[first : first + args.limit]]
     more = shown[-1].id if shown and first + args.limit < len(messages) else None
     if args.json:
@@ -119,15 +123,6 @@ def _show(client: StateClient, settings: Settings, args: Namespace) -> None:
     if len(shown) < len(messages):
         next_page = "" if more is None else f", --after {more} the next"
         print(f"\n{len(shown)} of {len(messages)} messages; --limit N shows more{next_page}")
-
-
-def _first(messages: Sequence[Message], after: str | None, limit: int) -> int:
-    if after is None:
-        return max(0, len(messages) - limit)
-    for number, message in enumerate(messages, start=1):
-        if message.id == after:
-            return number
-    raise SessionError("--after names no message of this session; `--json` shows their ids")
 
 
 def _export(client: StateClient, settings: Settings, args: Namespace) -> None:
