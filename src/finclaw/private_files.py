@@ -4,8 +4,10 @@ import logging
 import os
 import shlex
 import stat
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from finclaw.errors import ConfigError
 
@@ -61,10 +63,16 @@ def _is_foreign(path: Path) -> bool:
         return False
 
 
-def write_private_file(path: Path, content: bytes) -> None:
-    """A new file, synced. Raises OSError, also if it is there already."""
+@contextmanager
+def new_private_file(path: Path) -> Generator[IO[bytes]]:
+    """A new file, synced at the end of the block. Raises OSError, also if it is there already."""
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(opened, "wb") as file:
-        file.write(content)
+        yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_private_file(path: Path, content: bytes) -> None:
+    with new_private_file(path) as file:
+        file.write(content)

@@ -31,8 +31,6 @@ def suggest_name(name: str, known: Collection[str]) -> str:
     return did_you_mean(name, known) or f"; there are {', '.join(known)}"
 
 
-# ── what a terminal obeys ───────────────────────────────────────────────────────────────────────────────────────
-
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """C0 and C1, line breaks, and marks that turn the direction of writing."""
 _UNESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -97,16 +95,12 @@ def language_of(text: str, tag: str = "") -> Language:
 def find_language(text: str) -> Language | None:
     """The language that a text has words of; None for tickers, figures, symbols, mentions and addresses alone."""
     words = text[:LOOKED_AT]
-    if _may_hold_wordless(words):
+    # Whether `_WORDLESS` may match: that pattern is slow on long texts (`cpu_plain`).
+    if "@" in words or ":" in words or "ok" in words.lower() or _DOMAIN_ENDING.search(words) is not None:
         words = _WORDLESS.sub(" ", words)
     has_latin = any(not word.isupper() for word in _SPOKEN_WORD.findall(words))
     has_other = not words.isascii() and any(each.isalpha() and not each.isascii() for each in words)
     return _weigh_words(words) if has_latin or has_other else None
-
-
-def _may_hold_wordless(text: str) -> bool:
-    """Return whether `_WORDLESS` may match: that pattern is slow on long texts (`cpu_plain`)."""
-    return "@" in text or ":" in text or "ok" in text.lower() or _DOMAIN_ENDING.search(text) is not None
 
 
 @lru_cache(maxsize=256)  # the stages and fields of one turn ask several times about one message (`cpu_first_token`)

@@ -25,7 +25,7 @@ from finclaw.builtins.memory import notes
 from finclaw.errors import ConfigError, FinclawError
 from finclaw.finance import live_market, watchlist
 from finclaw.finance.instruments import choices
-from finclaw.private_files import make_private_directory
+from finclaw.private_files import make_private_directory, new_private_file
 from finclaw.storage.kinds import StoreKind
 from finclaw.storage.sqlite.database import DATABASE, check
 from finclaw.storage.sqlite.schema import MIGRATIONS
@@ -82,7 +82,10 @@ def write_archive(source: Path, manifest: Manifest, target: Path, *, force: bool
         raise ConfigError(f"{target} is there already; choose another name, or replace it with --force")
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        _write(source, manifest, aside)
+        (source / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+        with new_private_file(aside) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for name in (MANIFEST, *sorted(manifest.files)):
+                tar.add(source / name, name, recursive=False, filter=_reset_owner)
         with open_archive(aside) as archive:
             if archive.manifest != manifest:
                 raise BadArchive(f"{target} could not be read back as it was written; check the disk")
@@ -94,17 +97,6 @@ def write_archive(source: Path, manifest: Manifest, target: Path, *, force: bool
     finally:
         with suppress(OSError):
             aside.unlink()
-
-
-def _write(source: Path, manifest: Manifest, target: Path) -> None:
-    (source / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for name in (MANIFEST, *sorted(manifest.files)):
-                tar.add(source / name, name, recursive=False, filter=_reset_owner)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _reset_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -186,13 +178,10 @@ class Archive:
         path = target / member.name
         make_private_directory(path.parent)
         digest = hashlib.sha256()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with open(descriptor, "wb") as file:
+        with new_private_file(path) as file:
             while piece := content.read(_PIECE):
                 digest.update(piece)
                 file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
         return digest.hexdigest()
 
     def _content(self, member: tarfile.TarInfo) -> BufferedReader:
@@ -224,9 +213,6 @@ def open_archive(path: Path) -> Generator[Archive]:
             raise BadArchive(f"{path} is no sound backup: {error}; nothing was changed") from error
 
 
-# ── the databases in it ─────────────────────────────────────────────────────────────────────────────────────
-
-
 EXTENSIONS: Final = {
     "finance": live_market.MIGRATIONS,
     "instruments": choices.MIGRATIONS,
@@ -234,7 +220,6 @@ EXTENSIONS: Final = {
     "memory": notes.MIGRATIONS,
     "watching": watchlist.MIGRATIONS,
 }
-"""The databases of our extensions."""
 _OBJECTS: Final = (
     "SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master "
     "WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))"

@@ -7,7 +7,7 @@ not answer anybody's message.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,7 @@ from finclaw.clock import SystemClock
 from finclaw.config.schema import Settings
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ConfigError, FinclawError, SessionError
-from finclaw.gateway import PersonRecord, QueuedMessage, StopReport, StopRequest
+from finclaw.gateway import QueuedMessage, StopReport, StopRequest
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Cost, CostsBy, Today, TurnTrace
 from finclaw.kernel.store_port import Store
@@ -114,6 +114,8 @@ class StateAtRest(StateClient):
         gateway = GatewayAtRest(store, settings, clock)
         self._make_approvals = lambda: ApprovalsApi(ApprovalsAtRest(store, settings, clock))
         self._routes = [*SessionsApi(gateway).routes(), *PeopleApi(gateway).routes()]
+        self._store = store
+        self._people = settings.everybody()
         self._runner = runner
 
     def fetch(self, method: str, path: str, body: bytes | None = None, *, timeout: float = TIMEOUT) -> bytes:
@@ -121,6 +123,8 @@ class StateAtRest(StateClient):
         routes: Sequence[HttpRoute] = self._routes
         if where.startswith(("/api/v1/approvals", "/api/v1/grants")):
             routes = self._make_approvals().routes()
+        elif where == "/api/v1/people":  # those of the settings are known as at the start of a gateway
+            self._runner.run(self._store.seed_people(self._people.entries()))
         for route in routes:
             found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", route.path), where)
             if found is not None and route.method == method:
@@ -147,7 +151,6 @@ class GatewayAtRest:
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self.store = store
-        self.persons = _PersonsAtRest(store, settings)
         self.upkeep = Upkeep(store, clock, settings.state, self._open_extensions)
         self._settings = settings
         self._clock = clock
@@ -170,6 +173,12 @@ class GatewayAtRest:
             yield registrar
         finally:
             await registrar.close()
+
+    @property
+    def persons(self) -> "PersonService":
+        from finclaw.pipeline.persons import PersonDirectory, PersonService  # noqa: PLC0415  start-up: for persons only
+
+        return PersonService(self.store, self._settings.everybody(), PersonDirectory())
 
     async def reset(self, session: str) -> None:
         await self.store.reset(session)
@@ -209,26 +218,3 @@ class ApprovalsAtRest:
 
     async def came_of(self, approval_id: str, seconds: float) -> None:
         """Return at once: an approved action runs at the next start."""
-
-
-class _PersonsAtRest:
-    """Persons, with those of the settings in the store as at the start of a gateway."""
-
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
-        self._settings = settings
-
-    async def _open(self) -> "PersonService":
-        from finclaw.pipeline.persons import PersonService, open_directory  # noqa: PLC0415  start-up: for persons only
-
-        everybody = self._settings.everybody()
-        return PersonService(self._store, everybody, await open_directory(self._store, everybody))
-
-    async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]:
-        return await (await self._open()).list_people(limit, after)
-
-    async def find(self, who: str) -> PersonRecord | None:
-        return await (await self._open()).find(who)
-
-    async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord:
-        return await (await self._open()).change(who, fields)

@@ -134,9 +134,7 @@ def milliseconds(ms: float | None) -> str:
 
 def turn_ms(turn: TurnRecord) -> float | None:
     """None while it runs."""
-    if turn.ended_at is None:
-        return None
-    return (turn.ended_at - turn.started_at).total_seconds() * 1000
+    return turn.ended_at and (turn.ended_at - turn.started_at).total_seconds() * 1000
 
 
 def money(cost: Decimal | None) -> str:

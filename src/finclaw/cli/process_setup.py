@@ -13,18 +13,15 @@ import threading
 import traceback
 import warnings
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from finclaw.diagnostics.log import PlainLines
 from finclaw.text import escape_lines
 
-NEW_OBJECTS: Final = 5_000
-"""More that stay than this, and it is looked among them; Python's own figure is 700."""
-ROUNDS: Final = 20
-
 
 def collect_rarely() -> None:
-    gc.set_threshold(NEW_OBJECTS, ROUNDS, ROUNDS)
+    """Collect once 5,000 objects more stay than before; Python's own figure is 700."""
+    gc.set_threshold(5_000, 20, 20)
 
 
 def freeze_startup_objects() -> None:
@@ -36,9 +33,6 @@ def freeze_startup_objects() -> None:
 def skip_collection_at_exit() -> None:
     """At the end Python looks for garbage among all there is, several times, and the system takes it all anyway."""
     atexit.register(gc.freeze)
-
-
-# ── hooks with which Python reports uncaught errors and warnings ────────────────────────────────────────────────
 
 
 def install_excepthooks() -> None:

@@ -1,8 +1,4 @@
-"""A recorded turn as a model and as tools: they say what they said then, and nothing is asked or run for real.
-
-recording = Recording(story, clock)
-async with build(settings, provider=recording, extensions=[*yours, recording], clock=clock) as app: ...
-"""
+"""A recorded turn as a model and as tools: they say what they said then, and nothing is asked or run for real."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -34,6 +34,4 @@ def name_in(language: Language, command: Command) -> str:
 def describe_in(language: Language, description: str) -> str:
     """The part of a description that is in a language. It is written as `English / 한국어`, or in one language."""
     english, _, korean = description.partition(" / ")
-    if language == "ko" and korean:
-        return korean
-    return english
+    return korean if language == "ko" and korean else english

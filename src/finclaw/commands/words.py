@@ -5,21 +5,12 @@ from typing import Final, Literal
 
 from finclaw.text import Language
 
+# fmt: off
 Saying = Literal[
-    "wait",
-    "too_long",
-    "disabled",
-    "roles",
-    "inline_roles",
-    "failed",
-    "similar",
-    "no_value",
-    "bad_value",
-    "no_model",
-    "no_thinking",
-    "kept",
-    "given_back",
+    "wait", "too_long", "disabled", "roles", "inline_roles", "failed", "similar", "no_value",
+    "bad_value", "no_model", "no_thinking", "kept", "given_back",
 ]
+# fmt: on
 
 _WORDS: Final[dict[Language, dict[Saying, str]]] = {
     "en": {

@@ -233,9 +233,6 @@ def _builtin_services(core: GatewayCore, gateway: GatewayHandle, overflow: Overf
     )
 
 
-# ── the pipeline, with what the settings say and what the extensions have registered ──────────────────────────────
-
-
 def _make_parts(core: GatewayCore, registrar: Registrar, agent: Agent) -> GatewayParts:
     settings = core.settings
     commands = _make_commands(core, registrar)

@@ -1,7 +1,4 @@
-"""Filling of a settings dataclass from a tree of values, with every problem reported at once.
-
-Each value keeps the place where it was set, so that every complaint can point at it.
-"""
+"""Filling of a settings dataclass from a tree of values, with every problem reported at once."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

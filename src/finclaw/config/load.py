@@ -98,9 +98,6 @@ class SecretKeeper:
         return Secret(value)
 
 
-# ── gathering of values from the file, the environment and the command line ─────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """Values and where they were set, before they are checked."""

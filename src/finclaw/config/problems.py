@@ -1,7 +1,4 @@
-"""Problems of valid settings: models that nobody can answer for or pay for, and variables that are not set.
-
-No server is asked and no extension is run. Every problem is reported at once.
-"""
+"""Problems of valid settings: models that nobody can answer for or pay for, and variables that are not set."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +23,10 @@ def problems_of_models(settings: Settings) -> tuple[str, ...]:
         full = catalog.full_name(reference)
         if full in keys:
             shown = full if reference == full else f"{reference} ({full})"
-            problems.append(f"{key}: {shown} {_REPEATED.get(keys[full], _TWICE)}")
+            says = "stands there twice; it is asked once, so leave one of them out"
+            if keys[full] == "agent.model":
+                says = "is agent.model itself; name another model, or leave it out"
+            problems.append(f"{key}: {shown} {says}")
             continue
         keys[full] = key
         try:
@@ -41,10 +41,6 @@ def problems_of_models(settings: Settings) -> tuple[str, ...]:
         except ConfigError as error:
             problems.append(f"aliases.{alias}: {error}")
     return tuple(problems)
-
-
-_REPEATED: Final = {"agent.model": "is agent.model itself; name another model, or leave it out"}
-_TWICE: Final = "stands there twice; it is asked once, so leave one of them out"
 
 
 def say_budget(settings: Settings) -> str:
@@ -68,9 +64,6 @@ def warnings_of_models(settings: Settings) -> tuple[str, ...]:
         if not (model.priced or is_on_this_machine(model, settings.providers, settings.models)):
             warnings.append(f"budget.agent_day_usd cannot count what {reference} costs: {say_unpriced(model)}")
     return tuple(warnings)
-
-
-# ── extensions: whether what their settings refer to is there ───────────────────────────────────────────────────
 
 
 _REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")

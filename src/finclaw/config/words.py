@@ -72,6 +72,4 @@ def printable(text: str, limit: int = 60) -> str:
 
     safe = redact_for_display(text)
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in safe[:limit])
-    if len(safe) > limit:
-        shown += "…"
-    return shown
+    return shown if len(safe) <= limit else f"{shown}…"

@@ -6,32 +6,16 @@ Off, a point costs one comparison. `finclaw.testing` arms them; nothing else may
 from collections.abc import Callable
 from typing import Final
 
+# fmt: off
 CRASH_POINTS: Final = (
-    "accept:before_commit",
-    "accept:after_commit",
-    "pipeline:started",
-    "claim:before_commit",
-    "claim:after_commit",
-    "model:reserved",
-    "model:first_chunk",
-    "items:before_commit",
-    "items:after_commit",
-    "model:ended",
-    "model:settled",
-    "tools:before_commit",
-    "tools:started",
-    "tools:money_moved",
-    "tools:between",
-    "tools:ended",
-    "results:after_commit",
-    "finish:before_commit",
-    "finish:after_commit",
-    "send:before",
-    "send:after",
-    "next_unit:after_commit",
-    "receipt:before_commit",
-    "receipt:after_commit",
+    "accept:before_commit", "accept:after_commit", "pipeline:started", "claim:before_commit",
+    "claim:after_commit", "model:reserved", "model:first_chunk", "items:before_commit",
+    "items:after_commit", "model:ended", "model:settled", "tools:before_commit", "tools:started",
+    "tools:money_moved", "tools:between", "tools:ended", "results:after_commit",
+    "finish:before_commit", "finish:after_commit", "send:before", "send:after",
+    "next_unit:after_commit", "receipt:before_commit", "receipt:after_commit",
 )
+# fmt: on
 """In the order in which a message meets them between accept and receipt."""
 
 FILE_CRASH_POINTS: Final = ("fold:before_append", "fold:after_append", "fold:after_clear")

@@ -1,7 +1,4 @@
-"""The api that `register(api)` is given.
-
-Everything that can be refused is refused at once, so that the line can be named.
-"""
+"""The api that `register(api)` is given. It refuses what it can at once, so that the line can be named."""
 
 import logging
 import re

@@ -1,7 +1,4 @@
-"""Loading of an extension from a line in the settings: by entry point, by module, or by path.
-
-Nothing else is imported.
-"""
+"""Loading of an extension from a line in the settings: by entry point, by module, or by path; and of no other."""
 
 import hashlib
 import importlib
@@ -75,7 +72,10 @@ def _find(ref: ExtensionRef) -> LocatedExtension:
         return make_found(ref, ref.use, _load_attributed(ref.use, offered[ref.use].module, offered[ref.use].load))
     module, _, attribute = ref.use.partition(":")
     if not _is_there(ref.use, module):
-        raise ConfigError(_explain_unknown(ref.use, {*OWN, *offered}))
+        names = sorted({*OWN, *offered})
+        there = f"{did_you_mean(ref.use, names)}; installed are {', '.join(names)}"
+        how = "give an entry point's name, a module, or a path such as ./my_extension.py"
+        raise ConfigError(f"agent.extensions: there is no extension {ref.use!r}{there}; {how}")
     loaded = _load_attributed(ref.use, module, lambda: importlib.import_module(module))
     return make_found(ref, module.rpartition(".")[2], _attribute(ref.use, loaded, attribute))
 
@@ -118,13 +118,6 @@ def _attribute(use: str, module: ModuleType, attribute: str) -> object:
             raise ConfigError(f"agent.extensions: {use!r}: {module.__name__} has no {attribute!r}{near}")
         thing = getattr(thing, name)
     return thing
-
-
-def _explain_unknown(use: str, offered: Iterable[str]) -> str:
-    names = sorted(offered)
-    how = "give an entry point's name, a module, or a path such as ./my_extension.py"
-    there = f"{did_you_mean(use, names)}; installed are {', '.join(names)}"
-    return f"agent.extensions: there is no extension {use!r}{there}; {how}"
 
 
 def _from_path(ref: ExtensionRef, path: Path) -> LocatedExtension:
@@ -189,9 +182,6 @@ def make_found(ref: ExtensionRef, name: str, thing: Any, origin: str = "") -> Lo
     follow = getattr(ref, "follow", None) or refuse_reference
     origin = origin or origin_of(thing) or ref.use
     return LocatedExtension(name, cast("Any", register), origin, ref.settings, follow=follow)
-
-
-# ── attribution of errors to an extension and its line: its author should not have to read our trace ────────────
 
 
 def attribute_error(name: str, origin: str, error: BaseException) -> ExtensionError:

@@ -5,7 +5,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from finclaw.agent.prompt.sections import Section
 from finclaw.delivery.visible import Check
@@ -44,6 +44,12 @@ class Registrar:
         self._overrides = overrides
         self._registry = ExtensionRegistry(events, services, ToolRegistry(services.clock))
         self._closers: list[Callable[[], Awaitable[None]]] = []
+        self.sections: list[Section] = []
+        self.fields: list[ContextField] = []
+        self.checks: list[Check] = []
+        self.recurring: list[Recurring] = []
+        self.routes: list[ExtensionRoute] = []
+        self.cli: list[CliCommand] = []
 
     def load(self, extensions: Iterable[Extension | LocatedExtension]) -> None:
         """In order. Raises ExtensionError; what was loaded before stays, for the caller to close."""
@@ -54,7 +60,11 @@ class Registrar:
         mine = Registered(found.name, found.origin, found.why, found.settings, found.follow)
         try:
             self._must_be_new(found.name)
-            _must_be_plain(found.register(Api(mine, self._registry)))
+            answer = cast("object", found.register(Api(mine, self._registry)))
+            if inspect.iscoroutine(answer):
+                answer.close()
+            if inspect.isawaitable(answer):
+                raise ExtensionError("register(api) must be a plain function, without `async`")
         except (Exception, SystemExit) as error:  # loading an extension is where a stranger's failure is contained
             self._undo(mine)
             if isinstance(error, ConfigError):  # the operator's to mend, and no line of the extension's
@@ -64,6 +74,12 @@ class Registrar:
             self._closers += mine.closers  # also of one that failed: what it had opened by then is closed
         mine.stage = "loaded"
         self._registry.loaded.append(mine)
+        self.sections += mine.sections
+        self.fields += mine.fields
+        self.checks += mine.checks
+        self.recurring += mine.recurring
+        self.routes += mine.routes
+        self.cli += mine.cli
         for tool in mine.tools:
             self.events.emit(tool_registered(mine, tool))
 
@@ -134,30 +150,6 @@ class Registrar:
                     log.exception("extension %s cannot tell its commands", each.name)
         return found
 
-    @property
-    def sections(self) -> list[Section]:
-        return [section for each in self.loaded for section in each.sections]
-
-    @property
-    def fields(self) -> list[ContextField]:
-        return [field for each in self.loaded for field in each.fields]
-
-    @property
-    def checks(self) -> list[Check]:
-        return [check for each in self.loaded for check in each.checks]
-
-    @property
-    def recurring(self) -> list[Recurring]:
-        return [task for each in self.loaded for task in each.recurring]
-
-    @property
-    def routes(self) -> list[ExtensionRoute]:
-        return [route for each in self.loaded for route in each.routes]
-
-    @property
-    def cli(self) -> list[CliCommand]:
-        return [command for each in self.loaded for command in each.cli]
-
     async def close(self) -> None:
         """Last registered, first closed. One that fails or hangs does not keep the others from closing."""
         while self._closers:
@@ -169,13 +161,6 @@ class Registrar:
             mine.tools.clear()
             if mine.database is not None:
                 await _close(mine.database.close)
-
-
-def _must_be_plain(answer: object) -> None:
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise ExtensionError("register(api) must be a plain function, without `async`")
 
 
 async def _close(close: Callable[[], Awaitable[None]]) -> None:

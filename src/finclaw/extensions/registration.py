@@ -68,24 +68,22 @@ class Registered(Struct):
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     follow: Follow = refuse_reference
     stage: Literal["loading", "loaded", "closed"] = "loading"
-    layers: list[tuple[RingName, Layer[Any, Any]]] = field(default_factory=list[tuple[RingName, Layer[Any, Any]]])
-    tools: list[Tool] = field(default_factory=list[Tool])
-    commands: list[Command] = field(default_factory=list[Command])
-    command_names: set[str] = field(default_factory=set[str])
-    channels: dict[str, ChannelFactory] = field(default_factory=dict[str, ChannelFactory])
-    mentioned: list[TellCommands] = field(default_factory=list[TellCommands])
-    sections: list[Section] = field(default_factory=list[Section])
-    fields: list[ContextField] = field(default_factory=list[ContextField])
-    checks: list[Check] = field(default_factory=list[Check])
-    recurring: list[Recurring] = field(default_factory=list[Recurring])
-    cli: list[CliCommand] = field(default_factory=list[CliCommand])
-    routes: list[ExtensionRoute] = field(default_factory=list[ExtensionRoute])
-    doctor: list[DoctorCheck] = field(default_factory=list[DoctorCheck])
-    stop_observing: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
-    closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
-    forgetters: list[Callable[[Erasure], Awaitable[None]]] = field(
-        default_factory=list[Callable[[Erasure], Awaitable[None]]]
-    )
+    layers: list[tuple[RingName, Layer[Any, Any]]] = []
+    tools: list[Tool] = []
+    commands: list[Command] = []
+    command_names: set[str] = set()
+    channels: dict[str, ChannelFactory] = {}
+    mentioned: list[TellCommands] = []
+    sections: list[Section] = []
+    fields: list[ContextField] = []
+    checks: list[Check] = []
+    recurring: list[Recurring] = []
+    cli: list[CliCommand] = []
+    routes: list[ExtensionRoute] = []
+    doctor: list[DoctorCheck] = []
+    stop_observing: list[Callable[[], None]] = []
+    closers: list[Callable[[], Awaitable[None]]] = []
+    forgetters: list[Callable[[Erasure], Awaitable[None]]] = []
     database: OwnDatabase | None = None
 
     def must_be_loading(self) -> None:
@@ -137,7 +135,7 @@ class ExtensionRegistry(Struct):
     events: EventStream
     services: Services
     tools: ToolRegistry
-    loaded: list[Registered] = field(default_factory=list[Registered])
+    loaded: list[Registered] = []
 
 
 def must_be_callable(fn: Any) -> Any:

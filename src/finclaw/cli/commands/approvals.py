@@ -28,15 +28,10 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("id", type=parse_text, nargs="?", metavar="ID", help="the approval's or grant's id, whole")
     parser.add_argument("--all", action="store_true", help="list those that were decided or have expired, too")
-    parser.add_argument(
-        "--scope",
-        choices=("once", "session", "always"),
-        default="once",
-        help="how long an approval is valid (default: once)",
-    )
-    parser.add_argument(
-        "--reason", type=parse_text, default="", metavar="TEXT", help="why it is denied, for the person who asked"
-    )
+    about = "how long an approval is valid (default: once)"
+    parser.add_argument("--scope", choices=("once", "session", "always"), default="once", help=about)
+    about = "why it is denied, for the person who asked"
+    parser.add_argument("--reason", type=parse_text, default="", metavar="TEXT", help=about)
     add_json_option(parser)
 
 

@@ -19,12 +19,8 @@ from finclaw.text import escape_controls
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
-    parser.add_argument(
-        "what",
-        choices=("check", "show"),
-        metavar="check|show",
-        help="whether it is valid; or the values in effect, and where each comes from",
-    )
+    about = "whether it is valid; or the values in effect, and where each comes from"
+    parser.add_argument("what", choices=("check", "show"), metavar="check|show", help=about)
     add_json_option(parser)
 
 

@@ -23,9 +23,8 @@ def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
     days = partial(parse_count, most=3660, noun="number of days")
     parser.add_argument("--days", type=days, default=30, metavar="N", help="how many, today included (default: 30)")
-    parser.add_argument(
-        "--by", choices=("day", "model", "user", "agent"), default="day", help="what a line is for (default: day)"
-    )
+    about = "what a line is for (default: day)"
+    parser.add_argument("--by", choices=("day", "model", "user", "agent"), default="day", help=about)
     add_json_option(parser)
 
 

@@ -1,7 +1,4 @@
-"""`finclaw explain tool NAME`: what every stage of the policy says of a call, and which one decides.
-
-With `--strangers` also what they say once strangers' words were read, which may ask for things.
-"""
+"""`finclaw explain tool NAME`: what every stage of the policy says of a call, and which one decides."""
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -25,15 +22,12 @@ _LONGEST = 1_000
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
-    parser.add_argument(
-        "words", nargs="+", metavar="NAME", help="the tool, as `finclaw tools list` has it; `tool NAME` will do, too"
-    )
-    parser.add_argument(
-        "--args", type=_parse_object, metavar="JSON", help="what it is called with, such as '{\"amount\": 5}'"
-    )
-    parser.add_argument(
-        "--strangers", action="store_true", help="also judge it after untrusted text, such as a web page, was read"
-    )
+    about = "the tool, as `finclaw tools list` has it; `tool NAME` will do, too"
+    parser.add_argument("words", nargs="+", metavar="NAME", help=about)
+    about = "what it is called with, such as '{\"amount\": 5}'"
+    parser.add_argument("--args", type=_parse_object, metavar="JSON", help=about)
+    about = "also judge it after untrusted text, such as a web page, was read"
+    parser.add_argument("--strangers", action="store_true", help=about)
     add_caller_options(parser)
 
 

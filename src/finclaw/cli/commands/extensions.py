@@ -93,14 +93,13 @@ def _make_extension(args: Namespace) -> None:
     directory = args.dir or Path()
     if args.name is None:
         raise ConfigError("the new extension needs a name; try: finclaw extensions new price-alarm")
-    made = render(args.name)
-    for name in made:  # all of them or none
-        if (directory / name).exists():
-            raise ConfigError(f"{directory / name} is there already; choose another name, or another place with --dir")
+    made = {directory / name: text for name, text in render(args.name).items()}
+    if taken := next((path for path in made if path.exists()), None):  # all of them or none
+        raise ConfigError(f"{taken} is there already; choose another name, or another place with --dir")
     directory.mkdir(parents=True, exist_ok=True)
-    for name, text in made.items():
-        write_file(directory / name, text.encode(), force=False)
-    extension, test = (directory / name for name in made)
+    for path, text in made.items():
+        write_file(path, text.encode(), force=False)
+    extension, test = made
     print(f"made  {extension}  a tool, a layer and some state\nmade  {test}  whole messages through it")
     python = shlex.quote(sys.executable.removeprefix(f"{Path.cwd()}{os.sep}"))
     print(f"try it:      {python} -m pytest {shlex.quote(str(test))}")

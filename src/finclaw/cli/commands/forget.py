@@ -22,12 +22,8 @@ from finclaw.web.view import ForgetBody
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
-    parser.add_argument(
-        "person",
-        type=parse_text,
-        metavar="CHANNEL:ACCOUNT:SENDER",
-        help="who, as /whoami shows it, such as web:owner:owner",
-    )
+    about = "who, as /whoami shows it, such as web:owner:owner"
+    parser.add_argument("person", type=parse_text, metavar="CHANNEL:ACCOUNT:SENDER", help=about)
     add_erasure_options(parser)
 
 

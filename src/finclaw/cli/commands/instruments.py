@@ -29,9 +29,8 @@ def arguments(parser: ArgumentParser) -> None:
     _add_text(add_action("search", about, _search))
     _add_text(add_action("show", "show one instrument, with what each source calls it", _show))
     action = add_action("import", "add records of your own from a CSV file, or replace some", _import)
-    action.add_argument(
-        "file", type=parse_path, metavar="FILE", help=f"CSV in UTF-8 with columns of: {','.join(COLUMNS)}"
-    )
+    about = f"CSV in UTF-8 with columns of: {','.join(COLUMNS)}"
+    action.add_argument("file", type=parse_path, metavar="FILE", help=about)
     add_json_option(action)
     action = add_action("refresh", "download current lists, and take them if they can be believed", _refresh)
     action.add_argument("--only", choices=tuple(_LISTS), help="kr: the masters of KIS; us: the Nasdaq directory")

@@ -53,9 +53,8 @@ def arguments(parser: ArgumentParser) -> None:
     action.add_argument("tool", metavar="TOOL", help="the tool's name on that server")
     action.add_argument("--digest", metavar="DIGEST", help="only if it is still this one, as `finclaw mcp pins` shows")
     action = add_action("serve", "offer our tools to another assistant, over standard input and output", serve)
-    action.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="offer this tool too; may be given several times"
-    )
+    about = "offer this tool too; may be given several times"
+    action.add_argument("--allow", action="append", default=[], metavar="NAME", help=about)
     action.add_argument("--demo", dest="market", action="store_const", const="demo", help="use the demo market")
 
 
@@ -221,12 +220,22 @@ class ToolServer:
             raise ToolError(f"there is no tool {name[:100]!r} here; the tools are: {', '.join(sorted(self._tools))}")
         tool, source = self._tools[name]
         checked = await self._arguments.check_off_loop(tool.spec, args)
-        self._permit(tool, source, checked.args)
+        user = f"web:{OWNER.name}"
+        call = PolicyContext(
+            tool=facts_of(tool, source),
+            user=user,
+            roles=OWNER.roles,
+            channel=CHANNEL,
+            agent=self._agent,
+            args=checked.args,
+        )
+        if (judgement := self._policy.judge(call)).verdict != "allow":
+            raise ToolDenied(f"{name} was not run: {judgement.reason}; nobody can approve it here")
         scope = ToolScope(
             session=f"{CHANNEL}:local",
             turn_id=new_id(),
             call_id=new_id(),
-            sender=Sender(f"web:{OWNER.name}", roles=OWNER.roles),
+            sender=Sender(user, roles=OWNER.roles),
             channel=CHANNEL,
             offered=tuple(sorted(self._tools)),
         )
@@ -235,20 +244,6 @@ class ToolServer:
         if checked.note:
             return f"{output.content}\n\n{checked.note}"
         return output.content
-
-    def _permit(self, tool: Tool, source: str, args: Mapping[str, Any]) -> None:
-        judgement = self._policy.judge(
-            PolicyContext(
-                tool=facts_of(tool, source),
-                user=f"web:{OWNER.name}",
-                roles=OWNER.roles,
-                channel=CHANNEL,
-                agent=self._agent,
-                args=args,
-            )
-        )
-        if judgement.verdict != "allow":
-            raise ToolDenied(f"{tool.spec.name} was not run: {judgement.reason}; nobody can approve it here")
 
 
 def _choose_tools(registrar: Registrar, allowed: Sequence[str]) -> list[tuple[Tool, str]]:

@@ -37,9 +37,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def _add_user(parser: ArgumentParser, *, required: bool = False) -> None:
-    parser.add_argument(
-        "--user", required=required, metavar="USER", help="this person's, as `finclaw memory list` names them"
-    )
+    about = "this person's, as `finclaw memory list` names them"
+    parser.add_argument("--user", required=required, metavar="USER", help=about)
 
 
 def run(args: Namespace) -> None:

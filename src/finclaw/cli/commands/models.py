@@ -75,9 +75,8 @@ _OWN: Final = ", with your settings"
 def _row(known: CatalogEntry, chosen: str) -> tuple[str, ...]:
     model = known.model
     prices = [getattr(model.price, name, None) for name in ("input", "output", "cache_read")]
-    origin = known.origin.partition(": ")[0]  # `models show` has the address and the note
-    if known.origin.endswith(_OWN):
-        origin += _OWN
+    own = _OWN if known.origin.endswith(_OWN) else ""
+    origin = known.origin.partition(": ")[0] + own  # `models show` has the address and the note
     return (
         "*" if model.id == chosen else "",
         model.id,

@@ -16,9 +16,8 @@ _DAYS: Final = {"d": 1, "w": 7, "y": 365}
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
-    parser.add_argument(
-        "--older-than", type=_parse_age, metavar="AGE", help="such as 90d, 12w or 1y (default: storage.retention_days)"
-    )
+    about = "such as 90d, 12w or 1y (default: storage.retention_days)"
+    parser.add_argument("--older-than", type=_parse_age, metavar="AGE", help=about)
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     add_json_option(parser)

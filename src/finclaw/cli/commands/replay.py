@@ -173,14 +173,11 @@ def _must_be_replayable(story: TurnTrace) -> None:
     if story.record.status == "undone":
         raise ConfigError(f"{turn} was taken back by /undo or /retry; `finclaw turns` lists others")
     if not story.whole:
-        raise ConfigError(
-            f"{turn} is not all there any more: its conversation was reset or shortened since; "
-            "`finclaw turns` lists others"
-        )
+        why = "is not all there any more: its conversation was reset or shortened since"
+        raise ConfigError(f"{turn} {why}; `finclaw turns` lists others")
     if story.outcome is not None and story.outcome.kind == "stopped" and not ran_out_of_time(story.outcome):
-        raise ConfigError(
-            f"{turn} was stopped from outside ({story.outcome.reason}); only a turn's own end comes again"
-        )
+        why = story.outcome.reason
+        raise ConfigError(f"{turn} was stopped from outside ({why}); only a turn's own end comes again")
 
 
 def _condensed_steps(story: TurnTrace) -> int:
@@ -231,9 +228,6 @@ def _format_lines(story: TurnTrace, found: Sequence[Difference]) -> Iterator[str
         yield ""
         yield difference.part
         yield from (f"  {clean(redact_for_display(line))}" for line in difference.lines())
-
-
-# ── block on network access: every connection and name lookup fails at once, also to this machine ───────────────
 
 
 _REACHES = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname")

@@ -38,9 +38,8 @@ OPEN_FILES: Final = 4_096
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
     add_market_options(parser)
-    parser.add_argument(
-        "--port", type=_parse_port, metavar="N", help="listen on this port (default: 8787; 0: any free one)"
-    )
+    about = "listen on this port (default: 8787; 0: any free one)"
+    parser.add_argument("--port", type=_parse_port, metavar="N", help=about)
 
 
 def _parse_port(text: str) -> int:

@@ -52,15 +52,13 @@ def arguments(parser: ArgumentParser) -> None:
     add_output_options(action)
     action = add_action("import", "make a session from such a file", _import)
     action.add_argument("file", metavar="FILE", help="what `finclaw sessions export` wrote; - reads standard input")
-    action.add_argument(
-        "--as", type=parse_text, dest="key", metavar="KEY", help="the new session (default: the one it was)"
-    )
+    about = "the new session (default: the one it was)"
+    action.add_argument("--as", type=parse_text, dest="key", metavar="KEY", help=about)
     add_json_option(action)
     action = add_action("fork", "copy a conversation into a new session", _fork)
     _add_key(action)
-    action.add_argument(
-        "into", type=parse_text, metavar="NEWKEY", help="the new session: a name for --session, or a whole key"
-    )
+    about = "the new session: a name for --session, or a whole key"
+    action.add_argument("into", type=parse_text, metavar="NEWKEY", help=about)
     add_json_option(action)
     action = add_action("reset", "start a conversation anew, as /reset does; its records stay", _reset)
     _add_key(action)
@@ -75,9 +73,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def _add_key(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "key", type=parse_text, metavar="KEY", help="the session: its key, or the name you gave to --session"
-    )
+    about = "the session: its key, or the name you gave to --session"
+    parser.add_argument("key", type=parse_text, metavar="KEY", help=about)
 
 
 def _add_page_options(parser: ArgumentParser, what: str) -> None:

@@ -20,9 +20,8 @@ _HEAD: tuple[str, ...] = ("TOOL", "GROUP", "FROM", "MOVES MONEY", "SHOWN", "VERD
 
 def arguments(parser: ArgumentParser) -> None:
     add_state_options(parser)
-    parser.add_argument(
-        "what", nargs="?", choices=("list",), default="list", metavar="list", help="every tool that is registered"
-    )
+    about = "every tool that is registered"
+    parser.add_argument("what", nargs="?", choices=("list",), default="list", metavar="list", help=about)
     add_caller_options(parser)
 
 

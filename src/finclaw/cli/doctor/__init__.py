@@ -1,7 +1,4 @@
-"""The checks of `finclaw doctor`: each looks at one part of an installation and gives findings.
-
-A finding says how bad it is, and what to do.
-"""
+"""The checks of `finclaw doctor`: each looks at one part of an installation and gives findings."""
 
 from typing import Literal
 

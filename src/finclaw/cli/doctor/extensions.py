@@ -1,8 +1,4 @@
-"""The checks of the extensions that the settings list: loading, file permissions, their own checks.
-
-Below are the problems of the settings that show only when what they name is loaded: extensions, rules, the prompt's
-size. `finclaw config check` reports them too.
-"""
+"""The checks of the extensions that the settings list: loading, file permissions, their own checks."""
 
 import asyncio
 import os
@@ -80,7 +76,7 @@ def _run_check(check: DoctorCheck) -> DoctorFinding:
     return DoctorFinding(check.extension, level, f"{check.name}: {said.text}", said.advice)
 
 
-# ── problems of the settings that show only when what they name is loaded ───────────────────────────────────────
+# ── problems of the settings that show only when what they name is loaded; `finclaw config check` has them too ──
 
 
 _QUESTION = 100  # tokens of a short question and what is said beside it
