@@ -104,7 +104,6 @@ class App:
         self.ready = False
         self.events = core.events
         self.observe = core.events.observe
-        self.chats = core.chats
         self.options = core.options
         self.persons = core.persons
         self.upkeep = parts.upkeep

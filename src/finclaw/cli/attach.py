@@ -161,12 +161,10 @@ class GatewayAtRest:
         from finclaw.extensions.registration import NULL_SERVICES  # noqa: PLC0415  start-up: for erasure only
         from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase  # noqa: PLC0415  start-up: the same
 
+        store = self.store
+        database = partial(ExtensionDatabase, self._settings.state / EXTENSIONS)
         services = structs.replace(
-            NULL_SERVICES,
-            recall=self.store.recall,
-            remember=self.store.remember,
-            database=partial(ExtensionDatabase, self._settings.state / EXTENSIONS),
-            clock=self._clock,
+            NULL_SERVICES, recall=store.recall, remember=store.remember, database=database, clock=self._clock
         )
         registrar = load_registrar(self._settings, services)
         try:

@@ -21,11 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def make_agent(
-    core: GatewayCore,
-    registrar: Registrar,
-    budget: Budget | None,
-    overflow: OverflowResults,
-    consent: Consent | None,
+    core: GatewayCore, registrar: Registrar, budget: Budget | None, overflow: OverflowResults, consent: Consent | None
 ) -> Agent:
     """Raises ConfigError for a rule about an unknown tool, or if the required prompt does not fit a model."""
     settings = core.settings

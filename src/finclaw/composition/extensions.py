@@ -28,9 +28,8 @@ from finclaw.config.schema import Settings
 from finclaw.demo.market import DemoMarket
 from finclaw.diagnostics.event_stream import EventStream
 from finclaw.errors import ExtensionError
-from finclaw.extensions.command_settings import CommandOverrides
 from finclaw.extensions.loading import LocatedExtension, as_builtin, find
-from finclaw.extensions.registrar import Registrar
+from finclaw.extensions.registrar import CommandOverrides, Registrar
 from finclaw.extensions.registration import NULL_SERVICES, Services
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
+from msgspec import Struct
+
 from finclaw.agent.agent import Agent
 from finclaw.agent.budget.budget import open_budget
 from finclaw.agent.tool_results import OverflowResults
@@ -119,8 +121,7 @@ async def build(  # noqa: PLR0913  everything that a test or a program may bring
 
         budget = await open_budget(settings.budget, [route.model for route in routes.default], store, clock)
         agent = make_agent(core, registrar, budget, overflow, consent)
-        app = App(core, _make_parts(core, registrar, agent))
-        gateway.connect(app)
+        gateway.app = app = App(core, _make_parts(core, registrar, agent))
         stack.push_async_callback(app.stop)
         await store.sweep_blobs()
         await app.start()
@@ -187,19 +188,15 @@ def _report_store_health(emit: Emit, agent: str, failure: SessionError | None) -
     emit(StoreHealthChanged(why=why, agent=agent))
 
 
-class GatewayHandle:
+class GatewayHandle(Struct):
     """The gateway for its built-in extensions, which are loaded before it is complete."""
 
-    def __init__(self) -> None:
-        self._gateway: App | None = None
-
-    def connect(self, gateway: App) -> None:
-        self._gateway = gateway
+    app: App | None = None
 
     def get(self) -> App:
-        if self._gateway is None:
+        if self.app is None:
             raise ExtensionError("the gateway is not complete yet; ask it while a message is handled")
-        return self._gateway
+        return self.app
 
 
 def _extension_services(core: GatewayCore, *, threaded: bool) -> Services:

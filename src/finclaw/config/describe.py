@@ -15,8 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, cast, get_args, get_type_hints
 
 from finclaw.agent.settings import ExtensionRef
-from finclaw.config.fill import Given, Tree
-from finclaw.config.words import describe_type
+from finclaw.config.fill import Given, Tree, describe_type
 from finclaw.redaction import Secret, is_secret_name
 
 DEFAULT = "default"

@@ -5,8 +5,7 @@ from typing import cast
 
 import yaml
 
-from finclaw.config.fill import Given, Tree
-from finclaw.config.words import printable
+from finclaw.config.fill import Given, Tree, printable
 from finclaw.errors import ConfigError
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from finclaw.agent.settings import ExtensionRef, LocatedRef, as_ref
-from finclaw.config.fill import BadSettings, Given, Tree, fill, keys, put, texts
+from finclaw.config.fill import BadSettings, Given, Tree, fill, keys, printable, put, texts
 from finclaw.config.schema import Settings
-from finclaw.config.words import printable
 from finclaw.errors import ConfigError
 from finclaw.private_files import refuse_files_of_others
 from finclaw.providers.settings import with_ollama_address, with_usual_keys

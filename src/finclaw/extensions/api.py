@@ -160,15 +160,10 @@ class Api(_Part):
         words = place.inbound(text, f"said:{self._mine.name}:{whom}:{new_id() if key is None else key}")
         words = replace(words, from_extension=self._mine.name, once=once)
         if facts or attachments or actions or perishable:
-            saying = Outbound(
-                text="",
-                kind="reply" if facts else "notice",
-                facts=tuple(facts),
-                attachments=await keep_files(self._services.put_blob, attachments),
-                actions=tuple(actions),
-                perishable=perishable,
-            )
-            words = replace(words, saying=saying)
+            kind = "reply" if facts else "notice"
+            files = await keep_files(self._services.put_blob, attachments)
+            saying = Outbound(text="", kind=kind, facts=tuple(facts), attachments=files, actions=tuple(actions))
+            words = replace(words, saying=replace(saying, perishable=perishable))
         return (await self._services.accept(words, session)).id
 
     async def start_turn(self, session: str, text: str, limits: Limits | None = None) -> str:

@@ -76,11 +76,7 @@ def _manifest(settings: Settings, copy: Path) -> Manifest:
     names = {str(path.relative_to(copy)): path for path in paths}
     with closing(apsw.Connection(str(copy / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)) as db:
         schema = int(db.pragma("user_version"))
-    return Manifest(
-        format=FORMAT,
-        finclaw=__version__,
-        created_at=datetime.now(UTC),
-        kind=settings.storage.kind,
-        schema=schema,
-        files={name: entry_of(path) for name, path in names.items() if is_allowed(name)},
-    )
+    files = {name: entry_of(path) for name, path in names.items() if is_allowed(name)}
+    kind = settings.storage.kind
+    now = datetime.now(UTC)
+    return Manifest(format=FORMAT, finclaw=__version__, created_at=now, kind=kind, schema=schema, files=files)

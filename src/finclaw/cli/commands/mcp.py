@@ -221,13 +221,9 @@ class ToolServer:
         tool, source = self._tools[name]
         checked = await self._arguments.check_off_loop(tool.spec, args)
         user = f"web:{OWNER.name}"
+        facts = facts_of(tool, source)
         call = PolicyContext(
-            tool=facts_of(tool, source),
-            user=user,
-            roles=OWNER.roles,
-            channel=CHANNEL,
-            agent=self._agent,
-            args=checked.args,
+            tool=facts, user=user, roles=OWNER.roles, channel=CHANNEL, agent=self._agent, args=checked.args
         )
         if (judgement := self._policy.judge(call)).verdict != "allow":
             raise ToolDenied(f"{name} was not run: {judgement.reason}; nobody can approve it here")
