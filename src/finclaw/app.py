@@ -1,7 +1,6 @@
 """The running gateway: everything that a channel, the web API or the command line may ask of it."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -44,8 +43,6 @@ from finclaw.sessions.waiting import list_queue
 from finclaw.spend_lines import sum_costs, sum_today
 from finclaw.transcript.conversation import RecentConversations
 from finclaw.upkeep.stored_data import Upkeep
-
-log = logging.getLogger(__name__)
 
 STOP_GRACE: Final = 5.0
 """Seconds that messages in the pipeline get when the gateway stops; the rest is taken up at the next start."""

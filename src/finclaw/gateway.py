@@ -33,7 +33,6 @@ from finclaw.text import Language
 
 Summary = tuple[str, str]
 """As much of an approval's id as tells it from others in a list, and its action in a line."""
-
 SenderKey = tuple[str, str, str]  # channel, account and id of a sender
 
 
@@ -42,18 +41,14 @@ def sender_of(inbound: Inbound) -> SenderKey:
 
 
 class StopRequest(Struct, frozen=True, kw_only=True):
-    """A request to stop what runs and what waits in a session."""
-
     session: str
     reason: str
-    sender: SenderKey | None = None
-    """Whose messages are meant; None: everybody's, which needs the right."""
+    sender: SenderKey | None = None  # whose messages are meant; None: everybody's, which needs the right
     asked_by: SenderKey | None = None
     """The person who asks, if one does: finished answers of others are sent all the same, unless `only` names one."""
     before: int | None = None
     """Only messages with an earlier ticket: what is written behind a stop is not stopped by it."""
-    only: str | None = None
-    """The id of the one message that is meant; the others stay where they are."""
+    only: str | None = None  # the id of the one message that is meant; the others stay where they are
     told: bool = True
     """Whoever asks tells the sender. False: the message that runs tells of the stop as its own end."""
     language: Language = "en"  # the language of what is reported for the person to read
@@ -101,8 +96,7 @@ class PersonRecord(Struct, frozen=True, kw_only=True):
 
     person: Person
     roles: tuple[str, ...] = ()
-    contact: ContactHistory | None = None
-    """Of one who was asked for by themselves; a list has none."""
+    contact: ContactHistory | None = None  # of one who was asked for by themselves; a list has none
 
 
 class QueuedMessage(Struct, frozen=True, kw_only=True):
@@ -111,8 +105,7 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     inbound_id: str
     sender: str
     accepted_at: datetime
-    state: Literal["running", "waiting", "joined"]
-    """`joined`: the turn of one before it answers it too."""
+    state: Literal["running", "waiting", "joined"]  # `joined`: the turn of one before it answers it too
     mode: QueueMode | None = None  # by which it waits; None: it runs, or is the gateway's own
     origin: str = ""  # who has chosen the mode
     waits_for: Literal["", "turn", "seat", "share"] = ""
@@ -122,8 +115,6 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
 
 
 class PersonApi(Protocol):
-    """Persons as the operator sees and changes them."""
-
     async def list_people(self, limit: int, after: str = "") -> Sequence[PersonRecord]: ...
     async def find(self, who: str) -> PersonRecord | None: ...  # by an identity, an id, or a name that only one has
     async def change(self, who: str, fields: Mapping[str, str]) -> PersonRecord: ...  # ConfigError, SessionError

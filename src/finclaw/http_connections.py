@@ -50,7 +50,7 @@ async def serve(
     application: web.Application, connections: "Connections", sock: socket.socket, *, shutdown_timeout: float
 ) -> AsyncGenerator[None]:
     """Serve until the block ends; then take nothing new, and finish within the timeout what is being answered."""
-    runner = web.AppRunner(application, access_log=None, logger=_http_log(), shutdown_timeout=shutdown_timeout)
+    runner = web.AppRunner(application, access_log=None, logger=log, shutdown_timeout=shutdown_timeout)
     closing_slow = asyncio.create_task(connections.run(), name="close slow connections")
     try:
         await runner.setup()
@@ -186,8 +186,5 @@ class _HideContent(logging.Filter):
         return True
 
 
-@cache
-def _http_log() -> logging.Logger:
-    log = logging.getLogger("finclaw.web.http")
-    log.addFilter(_HideContent())
-    return log
+log = logging.getLogger("finclaw.web.http")
+log.addFilter(_HideContent())

@@ -69,7 +69,6 @@ def text_length(text: str, unit: LengthUnit) -> int:
 
 
 Language = Literal["ko", "en"]
-
 _HANGUL: Final = re.compile("[ㄱ-ㆎ가-힣]")
 _LATIN_WORD: Final = re.compile("[A-Za-z]+")
 _SPOKEN_WORD: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2,}")
@@ -79,7 +78,6 @@ _WORDLESS: Final = re.compile(
 )
 """Addresses, mentions, and what is written in every language."""
 _DOMAIN_ENDING: Final = re.compile(r"\.[A-Za-z]")
-
 LOOKED_AT: Final = 2_000
 """Characters. Whoever writes more has shown their language by then."""
 

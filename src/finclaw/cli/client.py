@@ -134,9 +134,8 @@ class StateClient(ABC):
         return self.find(f"/api/v1/turns/{quote(turn_id, safe='', errors='replace')}", TurnTrace)
 
     def _explain_gone(self, error: Exception) -> ChannelError:
-        return ChannelError(
-            f"{self.name} went away ({error}); if it had taken the message, it answers when it runs again"
-        )
+        later = "if it had taken the message, it answers when it runs again"
+        return ChannelError(f"{self.name} went away ({error}); {later}")
 
 
 class _Proof(Struct):

@@ -66,9 +66,8 @@ def _run_command(command: CliCommand, rest: Sequence[str]) -> int:
         raise attribute_error(command.extension, origin_of(command.run), error) from error
     if inspect.iscoroutine(code):
         code.close()
-        raise ExtensionError(
-            f"extension {command.extension!r}: a command's function must not be async; use asyncio.run"
-        )
+        says = "a command's function must not be async; use asyncio.run"
+        raise ExtensionError(f"extension {command.extension!r}: {says}")
     return code if isinstance(code, int) else 0
 
 

@@ -24,6 +24,7 @@ from finclaw.redaction import hide_known_secrets
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import escape_json, shorten
 
+UNKNOWN = "-"
 _SEQUENCES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, erasing
     r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC: titles, links, clipboards
@@ -113,9 +114,6 @@ def cut(text: str, columns: int) -> str:
         if taken > columns:
             return text[:place]
     return text
-
-
-UNKNOWN = "-"
 
 
 def local_time(moment: datetime) -> str:

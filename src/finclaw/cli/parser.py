@@ -47,7 +47,6 @@ COMMANDS: Final[dict[str, str]] = {
 
 
 def import_command(name: str) -> ModuleType:
-    """The module of a command, which has `arguments` and `run`."""
     return importlib.import_module(f"finclaw.cli.commands.{name}")
 
 
@@ -68,7 +67,6 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The choices of a positional argument that has some."""
         choices = (action.choices for action in self._actions if action.choices and not action.option_strings)
         return tuple(next(choices, ()))
 
@@ -105,7 +103,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(only: str | None = None) -> Parser:
-    """The parser of all commands with their arguments, or of one of them."""
     parser, add_command = _start_parser()
     for name, about in COMMANDS.items():
         if only in (None, name):

@@ -87,18 +87,11 @@ class Recording:
         for summary in self._summaries:  # by this turn, though it stands in what was said before
             ctx.emit_message_event(Replace(summary.id, summary))
         result = await ctx.next()
-        self._name_who_answered(ctx)
+        answers = [each for each in ctx.conversation.next_messages if each.source.kind == "assistant"]
+        if answers and self._said is not None and "instead_of" in self._said.metadata:
+            names = {name: self._said.metadata[name] for name in ("model", "instead_of")}
+            ctx.emit_message_event(Patch(answers[-1].id, names))
         return result
-
-    def _name_who_answered(self, ctx: TurnContext) -> None:
-        """The last answer, where it was another model than the chosen one."""
-        if self._said is None or "instead_of" not in self._said.metadata:
-            return
-        names = {name: self._said.metadata[name] for name in ("model", "instead_of")}
-        for message in reversed(ctx.conversation.next_messages):
-            if message.source.kind == "assistant":
-                ctx.emit_message_event(Patch(message.id, names))
-                return
 
     def register(self, api: ExtensionApi) -> None:
         api.pipeline.register("turn", self.repeat_events)

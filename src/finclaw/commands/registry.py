@@ -12,7 +12,6 @@ from finclaw.kernel.port import Command, CommandReply, CommandScope, names_of
 
 Category = Literal["general", "finance", "admin", "debug"]
 CATEGORIES: Final[tuple[Category, ...]] = ("general", "finance", "admin", "debug")
-
 LONGEST_WORDS: Final = 40  # characters of a whole message that stands for a command
 _NO_PUNCTUATION: Final = str.maketrans("", "", ".,!?;:~…。！？'’")
 _NEAR: Final = 0.75

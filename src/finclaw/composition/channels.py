@@ -28,9 +28,8 @@ def _load_telegram() -> ChannelFactory:
         from finclaw.channels.telegram.channel import TelegramChannel  # noqa: PLC0415 - an optional dependency
     except ModuleNotFoundError as error:
         install = f"{sys.executable} -m pip install 'aiogram>=3.31'"
-        raise ConfigError(
-            f"the kind telegram needs the package {error.name}, which the extra `telegram` names; run: {install}"
-        ) from error
+        says = f"the kind telegram needs the package {error.name}, which the extra `telegram` names"
+        raise ConfigError(f"{says}; run: {install}") from error
     return TelegramChannel
 
 
@@ -73,12 +72,9 @@ def open_channel(
     spec = ChannelSpec(name=name, account=chosen.account, secrets=chosen.secrets, settings=chosen.settings, clock=clock)
     if store is not None:
         key = memory_key(name)
-        spec = replace(
-            spec,
-            recall=partial(store.recall, key, ""),
-            remember=partial(store.remember, key, ""),
-            read_blob=store.read_blob,
-        )
+        recall = partial(store.recall, key, "")
+        remember = partial(store.remember, key, "")
+        spec = replace(spec, recall=recall, remember=remember, read_blob=store.read_blob)
     try:
         channel = cast("object", make(spec))
     except ConfigError as error:
@@ -116,7 +112,6 @@ async def problems_of_channels(settings: Settings, registrar: Registrar) -> tupl
 
 
 def allow_lists(settings: Settings) -> dict[str, Heard]:
-    """Who is heard on the channels that do not hear everybody."""
     return {
         name: Heard(frozenset(each.allow_senders), frozenset(each.allow_conversations))
         for name, each in settings.channels.items()

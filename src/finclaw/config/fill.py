@@ -46,7 +46,6 @@ def put(tree: Tree, path: tuple[str, ...], given: Given) -> None:
 
 
 def bare_value(given: Given) -> Any:
-    """The bare value, without the notes about where it came from."""
     if given.section is not None:
         return {key: bare_value(each) for key, each in given.section.items()}
     if isinstance(given.value, list):

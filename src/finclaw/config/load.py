@@ -73,14 +73,11 @@ class SecretKeeper:
         )
 
     def _read(self, setting: str, kind: str, name: str) -> Secret:
-        if kind == "file":
-            return self._from_file(setting, self.beside / Path(name).expanduser())
-        value = self.environ.get(name, "")
-        if not value:
-            raise ConfigError(f"{setting} refers to the environment variable {name}, which is not set; set it")
-        return Secret(value)
-
-    def _from_file(self, setting: str, path: Path) -> Secret:
+        if kind == "env":
+            if not self.environ.get(name):
+                raise ConfigError(f"{setting} refers to the environment variable {name}, which is not set; set it")
+            return Secret(self.environ[name])
+        path = self.beside / Path(name).expanduser()
         try:
             mode = path.stat().st_mode
             if not stat.S_ISREG(mode):  # before opening: opening a pipe would wait for its other end

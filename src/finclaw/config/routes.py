@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 LONGEST_NAME: Final = 200
 """Characters. Anybody may write one, and looking for what they meant takes longer the more there are."""
-
 MOST_NAMES: Final = 30  # names of models in one error message
 
 

@@ -17,16 +17,12 @@ CRASH_POINTS: Final = (
 )
 # fmt: on
 """In the order in which a message meets them between accept and receipt."""
-
 FILE_CRASH_POINTS: Final = ("fold:before_append", "fold:after_append", "fold:after_clear")
 """Met between the commit of an end and the receipt, where conversations are kept in files."""
-
 JOIN_CRASH_POINTS: Final = ("join:before_commit", "join:after_commit")
 """Met where a message joins a turn that runs."""
-
 BLOB_CRASH_POINTS: Final = ("blob:after_file", "blob:after_commit", "blob:before_erase")
 """Met where a file is kept or removed."""
-
 STOP_CRASH_POINTS: Final = ("stop:before_commit", "stop:after_commit", "amend:before_commit", "amend:after_commit")
 """Met where a person stops what runs, and where they edit what waits."""
 

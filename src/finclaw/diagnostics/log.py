@@ -16,7 +16,6 @@ from finclaw.redaction import hide_and_cut
 from finclaw.text import escape_controls, escape_json, escape_lines
 
 _ids: ContextVar[Mapping[str, str]] = ContextVar("finclaw_log_ids", default=MappingProxyType({}))
-
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 """What every record has anyway; whatever else it carries came from `extra=` and is a field."""
 
@@ -51,7 +50,6 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
 
 _LONG_NUMBER = 12
 """Digits. A shorter number is no card's and nobody's."""
-
 Redact = Callable[[str], str]
 """Takes out of a text what nobody may read. Logs cannot know what that is; who starts them does."""
 
@@ -148,11 +146,9 @@ def silence_logging() -> None:
 
 
 WINDOW: Final = 10.0  # seconds for which a limit counts
-WARNINGS: Final = 20
-"""Lines of one kind in that time, from warnings on: what a stranger can cause."""
+WARNINGS: Final = 20  # lines of one kind in that time, from warnings on: what a stranger can cause
 OTHERS: Final = 2_000  # the same below that: one message has several lines of its own
 MOST_KINDS: Final = 1_000
-
 Kind = tuple[str, int, str]
 
 
@@ -179,7 +175,10 @@ class RepeatLimit(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         with self._lock:
             self.write_summaries()
-            kind = _kind_of(record)
+            text = f"{record.pathname.rpartition('/')[2]}:{record.lineno}"
+            if record.args or record.levelno < logging.WARNING:
+                text = hide_and_cut(str(record.msg), 200)
+            kind = (record.name, record.levelno, text)
             count = self._counts.get(kind) or self._begin(kind)
             limit = WARNINGS if record.levelno >= logging.WARNING else OTHERS
             if count.shown < limit:
@@ -235,9 +234,3 @@ def limit_repeats(handler: logging.Handler) -> None:
     limit = RepeatLimit(handler)
     handler.filters[:] = [limit]
     atexit.register(limit.write_summaries, at_exit=True)
-
-
-def _kind_of(record: logging.LogRecord) -> Kind:
-    if record.args or record.levelno < logging.WARNING:
-        return record.name, record.levelno, hide_and_cut(str(record.msg), 200)
-    return record.name, record.levelno, f"{record.pathname.rpartition('/')[2]}:{record.lineno}"

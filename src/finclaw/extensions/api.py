@@ -49,8 +49,7 @@ from finclaw.kernel.scope import VisibilityCheck
 from finclaw.sessions.session_key import place_of
 from finclaw.tools.outbound_files import keep_files
 
-OWN_CHANNELS: Final = frozenset({"mailbox"})
-"""Kinds of channels that are there without an extension."""
+OWN_CHANNELS: Final = frozenset({"mailbox"})  # kinds of channels that are there without an extension
 # fmt: off
 OWN_COMMANDS: Final = frozenset({
     "approvals", "ask", "backup", "channels", "chat", "completion", "config", "cost", "costs", "doctor", "explain",
@@ -62,9 +61,7 @@ OWN_COMMANDS: Final = frozenset({
 """What `finclaw` itself answers to, or means to: no extension may take these words. A test keeps it complete."""
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _PATH: Final = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
-
 S = TypeVar("S", bound=Struct)
-
 LONGEST_SAYING: Final = 100_000  # characters; more would be more parts than one message can have
 
 

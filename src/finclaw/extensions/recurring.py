@@ -10,7 +10,6 @@ from finclaw.extensions.registration import Recurring
 from finclaw.kernel.port import Clock
 
 log = logging.getLogger(__name__)
-
 STOP_GRACE: Final = 2.0  # seconds a cancelled task gets to clean up; then it is left behind
 
 

@@ -32,7 +32,6 @@ from finclaw.text import suggest_name
 from finclaw.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
-
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CLOSE_GRACE: Final = 2.0
 """Seconds for each thing an extension wants to do at the end; then it is left behind."""
@@ -95,7 +94,10 @@ class Registrar:
     ) -> None:
         self.events = events
         self._overrides = overrides
-        self._registry = ExtensionRegistry(events, services, ToolRegistry(services.clock))
+        self.services = services
+        self.tools = ToolRegistry(services.clock)
+        self._registry = ExtensionRegistry(events, services, self.tools)
+        self.loaded: Sequence[Registered] = self._registry.loaded
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self.sections: list[Section] = []
         self.fields: list[ContextField] = []
@@ -151,21 +153,9 @@ class Registrar:
             stop()
 
     @property
-    def loaded(self) -> Sequence[Registered]:
-        return self._registry.loaded
-
-    @property
     def strangers(self) -> Sequence[str]:
         """The names of those that are not our own: as_builtin are loaded with a reason for their place."""
         return [each.name for each in self.loaded if not each.why]
-
-    @property
-    def services(self) -> Services:
-        return self._registry.services
-
-    @property
-    def tools(self) -> ToolRegistry:
-        return self._registry.tools
 
     def layers(self, ring: str) -> tuple[Layer[Any, Any], ...]:
         return tuple(layer for each in self.loaded for kind, layer in each.layers if kind == ring)

@@ -52,6 +52,5 @@ class _Reader:
 
 def refuse_reference(setting: str, _: object) -> NoReturn:
     """For settings that a program made itself: no file is near, and no environment was handed over."""
-    raise ConfigError(
-        f"{setting} must be a finclaw.Secret here; env:NAME and file:PATH are followed in settings that were loaded"
-    )
+    where = "env:NAME and file:PATH are followed in settings that were loaded"
+    raise ConfigError(f"{setting} must be a finclaw.Secret here; {where}")

@@ -24,7 +24,6 @@ from finclaw.kernel.store_port import Store
 from finclaw.sessions.session_key import place_of
 
 log = logging.getLogger(__name__)
-
 COPY_PREFIX: Final = ".backup-"
 """The prefix of the directories that hold a copy until it has become an archive."""
 
@@ -120,10 +119,8 @@ class Upkeep:
             if extension.database is not None:
                 await extension.database.scrub()
         if failed:
-            raise ExtensionError(
-                f"what the gateway keeps is erased, but these extensions could not erase theirs: {', '.join(failed)}; "
-                "the log says why. Mend them and run the same command again"
-            )
+            says = f"what the gateway keeps is erased, but these extensions could not erase theirs: {', '.join(failed)}"
+            raise ExtensionError(f"{says}; the log says why. Mend them and run the same command again")
         # What was not searched: databases of extensions that are not loaded, or that registered no `on_forget`.
         asked = {extension.name for extension in registrar.loaded if extension.forgetters}
         databases = {path.stem for path in (self._state / EXTENSIONS).glob("*.db")}

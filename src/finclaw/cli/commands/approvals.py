@@ -71,9 +71,8 @@ def _bare(text: str) -> str:
 def _show(client: StateClient, args: Namespace) -> None:
     found = client.find(_path(args.id), Approval)
     if found is None:
-        raise SessionError(
-            f"there is no approval {args.id!r}, or more than one begins so; see `finclaw approvals list --all`"
-        )
+        says = f"there is no approval {args.id!r}, or more than one begins so"
+        raise SessionError(f"{says}; see `finclaw approvals list --all`")
     by = "" if found.decided_by is None else f", decided by {_bare(found.decided_by)}"
     reason = f": {quote_text(found.reason)}" if found.reason else ""
     print_result(args, found, [found.card, f"[{found.state}{by}{reason}]"])

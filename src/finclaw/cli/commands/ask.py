@@ -55,8 +55,7 @@ class Asker:
         self._screen = screen
         self._streams = streams
         self._now = SystemClock().monotonic
-        self._well_at = self._now()
-        """When the gateway was last known to be there and to take messages."""
+        self._well_at = self._now()  # when the gateway was last known to be there and to take messages
 
     def ask(self, text: str, model: str | None = None) -> tuple[PendingQuestion, QuestionEnd]:
         """Raises ChannelError: the gateway refused the message, or went away for too long."""
@@ -160,7 +159,6 @@ def _went_away(question: PendingQuestion) -> str:
 
 PATIENCE = 10.0
 """Seconds to wait for a state that is busy: a gateway is starting, or another `finclaw ask` is at it."""
-
 FOLLOW: Final = 60.0  # seconds to wait for what comes of an approval
 QUIET_SUCCESS: Final = ("answered", "command", "skipped", "joined")
 

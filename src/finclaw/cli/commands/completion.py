@@ -54,15 +54,6 @@ def _tree(parser: Parser, above: str = "") -> Iterator[tuple[str, Parser]]:
         yield from _tree(command, f"{above}{name} ")
 
 
-def _all(parser: Parser) -> Iterator[Action]:
-    seen: set[str] = set()
-    for _, command in _tree(parser):
-        for option in command.options:
-            if _values(option) and option.option_strings[0] not in seen:
-                seen.add(option.option_strings[0])
-                yield option
-
-
 def _turn_words(command: Parser) -> tuple[str, ...]:
     """What is offered where a command takes a turn: ids change, this word always means one."""
     return tuple("last" for name in command.takes if name == "TURN")
@@ -87,7 +78,11 @@ def _bash(parser: Parser) -> Iterator[str]:
     yield "    [[ $command ]] && action=$each && break; command=$each"
     yield "  done"
     yield "  case $before in"
-    for option in _all(parser):
+    options: dict[str, Action] = {}  # of every command, those that take a value
+    for _, command in _tree(parser):
+        for option in filter(_values, command.options):
+            options.setdefault(option.option_strings[0], option)
+    for option in options.values():
         how = complete.get(_values(option), f"compgen -W '{_values(option)}' --")
         yield f"    {'|'.join(option.option_strings)}) IFS=$'\\n'; COMPREPLY=($({how} \"$word\")); return;;"
     yield "  esac"

@@ -129,7 +129,6 @@ def _for_programs(pin: Pin) -> dict[str, Any]:
 
 
 log = logging.getLogger(__name__)
-
 CHANNEL: Final = "mcp"  # under this name rules may speak of these calls
 _LOOK_ONLY: Final[Mapping[str, frozenset[str]]] = {
     "finance": frozenset(

@@ -68,13 +68,13 @@ def _forget(args: Namespace, directory: Path) -> None:
     async def forget_each(notes: NoteStore) -> set[int]:
         return {number for number in numbers if await notes.forget(args.user, number)}
 
-    missing: list[int] = []
+    gone: set[int] = set()
     if args.all:
         count = _use_notes(directory, lambda notes: notes.clear(args.user), 0)
     else:
-        gone = _use_notes(directory, forget_each, set[int]())
-        missing = sorted(set(numbers) - gone)
+        gone = _use_notes(directory, forget_each, gone)
         count = len(gone)
+    missing = sorted(set(numbers) - gone)
     view = {"user": args.user, "forgotten": count, "missing": missing}
     print_result(args, view, [f"{plural(count, 'note')} of {args.user} forgotten"])
     if missing:

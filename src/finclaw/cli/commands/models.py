@@ -17,8 +17,7 @@ from finclaw.providers.catalog import CatalogEntry
 _HEAD = ("", "MODEL", "ALIASES", "WINDOW", "OUTPUT", "IN $/M", "OUT", "CACHED", "CAN", "FROM")
 _FIGURES = (3, 4, 5, 6, 7)
 ABILITIES: Final = ("tools", "images", "thinking", "caching")
-WISHES: Final = ("temperature", "stop_sequences")
-"""What may be set for a model, and what some refuse."""
+WISHES: Final = ("temperature", "stop_sequences")  # what may be set for a model, and what some refuse
 BOUND: Final = (
     "what it thought goes back to it within the same turn only, and only behind exactly what it was thought behind; "
     "what it thought in earlier turns is left out"

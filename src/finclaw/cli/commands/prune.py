@@ -28,9 +28,8 @@ def _parse_age(text: str) -> int:
     number = text[:-1]
     unit = text[-1:]
     if not (number.isascii() and number.isdigit() and len(number) <= 5 and int(number) and unit in _DAYS):
-        raise ArgumentTypeError(
-            f"{text!r} is not an age; give a number of days, weeks or years, such as 90d, 12w or 1y"
-        )
+        advice = "give a number of days, weeks or years, such as 90d, 12w or 1y"
+        raise ArgumentTypeError(f"{text!r} is not an age; {advice}")
     return min(int(number) * _DAYS[unit], 100_000)
 
 
@@ -40,10 +39,8 @@ def run(args: Namespace) -> int:
     days = max(asked, DEDUPE_DAYS)
     asks = needs_confirmation(args, "prune removes for good; say --yes, or look first with --dry-run")
     if days > asked:
-        print(
-            f"finclaw: the last {DEDUPE_DAYS} days are always kept, so that a message which arrives twice is known",
-            file=sys.stderr,
-        )
+        kept = f"the last {DEDUPE_DAYS} days are always kept, so that a message which arrives twice is known"
+        print(f"finclaw: {kept}", file=sys.stderr)
     with attach(settings) as client:
         if asks:
             expected = _prune(client, days, dry_run=True)

@@ -40,8 +40,7 @@ from finclaw.testing.clock import FakeClock
 # ── differences between two runs of one turn: named parts of text, and a diff of every part that differs ────────
 
 
-Arguments = Mapping[str, Mapping[str, Any]]
-"""With which each call reached its tool, by the call's id."""
+Arguments = Mapping[str, Mapping[str, Any]]  # with which each call reached its tool, by the call's id
 
 
 class Difference(Struct, frozen=True):

@@ -41,7 +41,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     state = state_directory(args.state, os.environ)
-    _ask_for_confirmation(args, state)
+    refusal = f"{state} holds a state already, which would be put aside; say --yes"
+    if (state / DATABASE).exists() and needs_confirmation(args, refusal):
+        print(f"{state} holds a state already. It will be kept beside the restored one.")
+        if not ask_to_go_on():
+            raise ConfigError("nothing was changed")
     try:
         with open_archive(Path(args.file)) as archive, ExitStack() as locked:
             manifest = archive.manifest
@@ -64,14 +68,6 @@ def run(args: Namespace) -> None:
     except StateBusy as error:
         raise StateBusy(f"{error}; a restore needs the state for itself") from error
     _report(args, state, old, manifest, token)
-
-
-def _ask_for_confirmation(args: Namespace, state: Path) -> None:
-    refusal = f"{state} holds a state already, which would be put aside; say --yes"
-    if (state / DATABASE).exists() and needs_confirmation(args, refusal):
-        print(f"{state} holds a state already. It will be kept beside the restored one.")
-        if not ask_to_go_on():
-            raise ConfigError("nothing was changed")
 
 
 def _check_blobs(fresh: Path, manifest: Manifest) -> None:
@@ -135,10 +131,8 @@ def _swap(one: Path, other: Path) -> bool:
 
 def _explain_error(state: Path, error: OSError) -> ConfigError:
     if error.errno == errno.EBUSY:
-        return ConfigError(
-            f"{state} is a mount point, which cannot change its place; restore into a directory inside it, with "
-            "--state DIR, and use that. Nothing was changed"
-        )
+        advice = "restore into a directory inside it, with --state DIR, and use that. Nothing was changed"
+        return ConfigError(f"{state} is a mount point, which cannot change its place; {advice}")
     return ConfigError(f"cannot restore into {state}: {error.strerror}; the state there is as it was")
 
 

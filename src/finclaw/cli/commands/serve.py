@@ -104,13 +104,11 @@ def _no_port(settings: Settings, error: OSError) -> FinclawError:
             "stop it, or use --state DIR and --port N for a second one"
         )
     port = settings.web.port
-    if error.errno == errno.EADDRINUSE and _is_finclaw(settings.web.address, port):
-        return FinclawError(
-            f"port {port} is in use by another FinClaw, which runs on another state directory or as another user; "
-            "stop it, or use --port N for another port"
-        )
     if error.errno == errno.EADDRINUSE:
-        return FinclawError(f"port {port} is in use by another program; stop it, or use --port N for another port")
+        who = "another program"
+        if _is_finclaw(settings.web.address, port):
+            who = "another FinClaw, which runs on another state directory or as another user"
+        return FinclawError(f"port {port} is in use by {who}; stop it, or use --port N for another port")
     if error.errno == errno.EACCES:
         return FinclawError(f"port {port} needs more rights than you have; use --port N with N above 1023")
     return FinclawError(f"cannot listen on {settings.web.host} port {port}: {error.strerror}; use --port N")

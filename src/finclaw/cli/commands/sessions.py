@@ -203,7 +203,12 @@ def _repair(client: StateClient, settings: Settings, args: Namespace) -> None:
     body = RepairBody(args.dry_run)
     reports = [client.call("POST", f"{session_path(key)}/repair", RepairView, body) for key in keys]
     broken = [report for report in reports if report.findings]
-    lines = [line for report in broken for line in _describe_findings(report)]
+    lines: list[str] = []
+    for report in broken:
+        lines.append(one_line(report.session, 4_000))
+        for each in report.findings:
+            at = f" ({one_line(each.message_id, 100)})" if each.message_id else ""
+            lines.append(f"  {each.kind}: {one_line(each.text, 500)}{at}")
     repaired = "would be repaired" if args.dry_run else "repaired"
     lines.append(f"{len(reports)} checked, {f'{len(broken)} {repaired}' if broken else 'all whole'}")
     print_result(args, {"checked": len(reports), "broken": broken}, lines)
@@ -330,13 +335,6 @@ def _short(text: str) -> str:
     if len(shown) <= _LONGEST:
         return shown
     return f"{shown[:_LONGEST]} … ({len(shown) - _LONGEST} characters more)"
-
-
-def _describe_findings(report: RepairView) -> Iterator[str]:
-    yield one_line(report.session, 4_000)
-    for each in report.findings:
-        at = f" ({one_line(each.message_id, 100)})" if each.message_id else ""
-        yield f"  {each.kind}: {one_line(each.text, 500)}{at}"
 
 
 def name_of(key: str) -> str:

@@ -124,13 +124,12 @@ def _lines(views: list[SkillView], directory: Path) -> Iterator[str]:
         return
     if good := [each for each in views if not each.problem]:
         yield from fit_table([_HEAD, *map(_row, good)])
-    for each in views:
-        if each.withheld:
-            yield (
-                f"{short(each.name, 50)} is not given: its SKILL.md was changed since it was added. Read it; then "
-                f"`finclaw skills add PATH --force` adds it anew, or remove {directory / each.name / RECORD} if the "
-                "change is your own"
-            )
+    for each in (view for view in views if view.withheld):
+        yield (
+            f"{short(each.name, 50)} is not given: its SKILL.md was changed since it was added. Read it; then "
+            f"`finclaw skills add PATH --force` adds it anew, or remove {directory / each.name / RECORD} if the "
+            "change is your own"
+        )
     if bad := [each for each in views if each.problem]:
         yield f"{plural(len(bad), 'folder')} cannot be used:"
         yield from (f"  {short(each.name, 60)}: {short(each.problem, 400)}" for each in bad)

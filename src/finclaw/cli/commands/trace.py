@@ -152,38 +152,33 @@ class Trace(Struct, frozen=True, kw_only=True):
 def trace_of(story: TurnTrace, known: Sequence[Approval] = ()) -> Trace:
     """`known` are approvals; those that are not this turn's are left out."""
     inbound = story.inbound
+    record = story.record
+    steps = tuple(_steps(story))
     known_end: dict[str, Any] = {}
     if (end := story.outcome) is not None:
         known_end = {"outcome": end.kind, "reason": end.reason, "ms": end.duration_ms, "stages": end.stages}
     if story.messages:
         known_end["options"] = story.messages[0].metadata.get(OPTIONS, {})
     return Trace(
-        message_id=story.record.inbound_id,
-        session=story.record.session,
+        message_id=record.inbound_id,
+        session=record.session,
         channel=inbound.channel,
         sender=inbound.sender.id,
         accepted_at=story.accepted_at,
         text=inbound.text,
         **known_end,
         joined=tuple(TracedJoin(each.inbound_id, each.accepted_at, each.inbound.text) for each in story.joined),
-        turn=_turn(story, approvals_of(story, known)),
-    )
-
-
-def _turn(story: TurnTrace, approvals: tuple[TracedApproval, ...]) -> TracedTurn:
-    record = story.record
-    steps = tuple(_steps(story))
-    usage = sum((step.usage for step in steps), Usage()) if record.ended_at is None else record.usage
-    return TracedTurn(
-        turn_id=record.turn_id,
-        status=record.status,
-        started_at=record.started_at,
-        ms=formatting.turn_ms(record),
-        usage=usage,
-        cost=record.cost,
-        approvals=approvals,
-        steps=steps,
-        whole=story.whole,
+        turn=TracedTurn(
+            turn_id=record.turn_id,
+            status=record.status,
+            started_at=record.started_at,
+            ms=formatting.turn_ms(record),
+            usage=sum((step.usage for step in steps), Usage()) if record.ended_at is None else record.usage,
+            cost=record.cost,
+            approvals=approvals_of(story, known),
+            steps=steps,
+            whole=story.whole,
+        ),
     )
 
 
