@@ -76,9 +76,8 @@ def test_a_price_of_the_running_session_is_believed() -> None:
     ],
 )
 def test_what_cannot_be_right_is_refused(wrong: dict[str, Any], error: type[DataError]) -> None:
-    with pytest.raises(error) as refused:
+    with pytest.raises(error):
         check_reading(reading(**wrong), CALENDAR, MORNING)
-    assert refused.value.source == "Somebody"
 
 
 def test_right_after_the_open_the_last_session_still_holds() -> None:
@@ -207,7 +206,7 @@ def bar(day: int, *prices: int, volume: int = 1) -> Bar:
 
 def test_a_day_without_a_trade_is_no_low_of_zero() -> None:
     """Trap 11."""
-    kept = check_bars((bar(13, 5, 6, 4, 5), bar(12, 0, 0, 0, 5, volume=0), bar(11, 4, 5, 4, 5)), "S", "X")
+    kept = check_bars((bar(13, 5, 6, 4, 5), bar(12, 0, 0, 0, 5, volume=0), bar(11, 4, 5, 4, 5)), "X")
     assert [each.day.day for each in kept] == [11, 13]
     assert min(each.low for each in kept) == 4
 
@@ -216,9 +215,9 @@ def test_a_day_without_a_trade_is_no_low_of_zero() -> None:
 def test_bars_that_cannot_be_are_refused(wrong: Bar) -> None:
     """Trap 15: fields taken in the wrong order show in the order of low, open, close and high."""
     with pytest.raises(DataImplausible):
-        check_bars((wrong,), "S", "X")
+        check_bars((wrong,), "X")
 
 
 def test_two_bars_of_one_day_are_refused() -> None:
     with pytest.raises(DataMalformed):
-        check_bars((bar(13, 5, 6, 4, 5), bar(13, 5, 6, 4, 5)), "S", "X")
+        check_bars((bar(13, 5, 6, 4, 5), bar(13, 5, 6, 4, 5)), "X")

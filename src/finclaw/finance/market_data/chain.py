@@ -18,7 +18,6 @@ from finclaw.finance.market_data.errors import (
     DataNotFound,
     DataUnsupported,
     name_failures,
-    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading, check_reading, check_series
 from finclaw.finance.market_data.port import (
@@ -56,10 +55,6 @@ class _Kept(Struct, frozen=True):
     value: Any
     since: datetime
     until: datetime
-
-
-def _accept_as_is(answer: T) -> T:
-    return answer
 
 
 class ChainedMarketData:
@@ -126,13 +121,14 @@ class ChainedMarketData:
             if isinstance(latest, AllSourcesFailed) and latest.is_implausible:
                 raise latest
         last_price = self._last_prices.find(symbol)
-        series, failed = await self._ask_chain(
-            self._access.chain(instrument, "minutes" if span.minutes else "bars"),
-            f"price history of {symbol}",
-            lambda source, client: source.read_series(client, instrument, span),
-            lambda series: check_series(series, span, last_price, self._now()),
-            offer=f"bars of {symbol}",
-        )
+
+        async def read(source: DataSource, client: SourceClient) -> BarSeries:
+            series = await source.read_series(client, instrument, span)
+            return check_series(series, span, last_price, self._now())
+
+        chain = self._access.chain(instrument, "minutes" if span.minutes else "bars")
+        what = f"price history of {symbol}"
+        series, failed = await self._ask_chain(chain, what, read, offer=f"bars of {symbol}")
         return replace(series, failed=failed)
 
     async def fx(self, base: str, quote: str, basis: Literal["spot", "fixing"] = "spot") -> ExchangeRate:
@@ -158,7 +154,8 @@ class ChainedMarketData:
         symbol = f"{base}/{quote}"
         pair = Instrument(symbol=symbol, exchange="FX", name_en=symbol, name_ko=symbol, currency=quote, kind="rate")
 
-        def check(rate: ExchangeRate) -> ExchangeRate:
+        async def read(source: DataSource, client: SourceClient) -> ExchangeRate:
+            rate = await source.read_fixing(client, base, quote)
             if (rate.base, rate.quote, rate.basis) != (base, quote, "fixing"):
                 raise DataImplausible(f"spoke of {rate.base}/{rate.quote}, not of {symbol}")
             # The rules of prices hold; the close before it is not part of a fixing.
@@ -174,12 +171,7 @@ class ChainedMarketData:
             check_reading(reading, self._access.calendar, self._now())
             return rate
 
-        rate, failed = await self._ask_chain(
-            self._access.chain(pair, "fixing"),
-            f"fixing of {symbol}",
-            lambda source, client: source.read_fixing(client, base, quote),
-            check,
-        )
+        rate, failed = await self._ask_chain(self._access.chain(pair, "fixing"), f"fixing of {symbol}", read)
         return replace(rate, failed=failed)
 
     async def news(self, symbol: str | None = None, limit: int = 10) -> Sequence[NewsItem]:
@@ -225,11 +217,10 @@ class ChainedMarketData:
         chain: Sequence[DataSource],
         what: str,
         read: Callable[[DataSource, SourceClient], Awaitable[T]],
-        check: Callable[[T], T] = _accept_as_is,
         *,
         offer: str = "",
     ) -> tuple[T, tuple[str, ...]]:
-        """The first answer that passes the check, with the sources that failed before it.
+        """The first answer that can be read, with the sources that failed before it.
 
         Raises AllSourcesFailed, or DataUnsupported where no source is switched on.
         """
@@ -239,10 +230,8 @@ class ChainedMarketData:
         for source in chain:
             try:
                 answer = await self._access.ask(source, self._purpose, partial(read, source))
-                with refuse_unreadable():
-                    return check(answer), name_failures(causes)
+                return answer, name_failures(causes)
             except DataError as error:
-                error.name_source(source.info.name)
                 causes.append(error)
         raise AllSourcesFailed(what, tuple(causes))
 
@@ -293,22 +282,19 @@ class ChainedMarketData:
         try:
             value = cast("T", await asyncio.shield(self._flights[key]))
         except AllSourcesFailed as error:
-            old = self._find_old(key)
+            old = self._find_old(key, error)
             if old is None:
                 raise
-            # Headlines, filings and dates carry days of their own, by which anybody sees how old they are.
-            if not isinstance(old, BarSeries | ExchangeRate):
-                return old
-            return cast("T", replace(old, stale=True, failed=_name_causes(error)))
+            return old
         self._keep(key, value, kept_for)
         return value
 
     def _keep_quote(self, symbol: str, answer: Quote | DataError) -> Quote | DataError:
         if isinstance(answer, Quote):
             self._keep(symbol, answer, _fresh_for(answer, self._now()))
-            return answer
-        old = self._find_old(symbol) if isinstance(answer, AllSourcesFailed) else None
-        return replace(old, stale=True, failed=_name_causes(answer)) if old is not None else answer
+        elif isinstance(answer, AllSourcesFailed):
+            return self._find_old(symbol, answer) or answer
+        return answer
 
     def _keep(self, key: Hashable, value: object, fresh_for: timedelta) -> None:
         now = self._now()
@@ -319,38 +305,44 @@ class ChainedMarketData:
 
     def _find_kept(self, key: Hashable) -> Any:
         kept = self._kept.get(key)
-        return kept.value if kept is not None and self._now() < kept.until else None
+        if kept is None or self._now() >= kept.until:
+            return None
+        return kept.value
 
-    def _find_old(self, key: Hashable) -> Any:
+    def _find_old(self, key: Hashable, error: AllSourcesFailed) -> Any:
+        """What was known before, marked as stale. Headlines, filings and dates show by themselves how old they are."""
         kept = self._kept.get(key)
-        return kept.value if kept is not None and self._now() - kept.since < _OLDEST else None
+        if kept is None or self._now() - kept.since >= _OLDEST:
+            return None
+        if not isinstance(kept.value, Quote | BarSeries | ExchangeRate):
+            return kept.value
+        return replace(kept.value, stale=True, failed=name_failures(error.causes))
 
 
 def _look_at_error(flight: "asyncio.Task[Any]") -> None:
-    """Whoever waits gets the error. Where all have left, it is nobody's, and no noise in the log."""
+    """Retrieve the error of a task that nobody waits for any more, so that it is not logged."""
     if not flight.cancelled():
         flight.exception()
 
 
 def _fresh_for(quote: Quote, now: datetime) -> timedelta:
     """How long a quote is given again without asking: seconds in the session, minutes outside, never over a bell."""
-    kind, opening = quote.instrument.kind, quote.opening
+    kind = quote.instrument.kind
+    opening = quote.opening
     if kind == "coin":
         return _COIN
     if quote.fixing is not None:
         return _FIXING
     if kind == "rate":
         return _RATE
+    fresh = _CLOSED
     if opening.is_open:
         fresh = _OPEN
-    else:
-        # Just after the close, and while there is an after-market, the source still has news.
-        fresh = _SETTLING if quote.extended is not None or now - quote.as_of < timedelta(hours=1) else _CLOSED
-    return min(fresh, opening.changes_at - now) if opening.changes_at and opening.changes_at > now else fresh
-
-
-def _name_causes(error: DataError) -> tuple[str, ...]:
-    return name_failures(error.causes if isinstance(error, AllSourcesFailed) else (error,))
+    elif quote.extended is not None or now - quote.as_of < timedelta(hours=1):
+        fresh = _SETTLING  # just after the close, and while there is an after-market, the source still has news
+    if opening.changes_at is not None and opening.changes_at > now:
+        return min(fresh, opening.changes_at - now)
+    return fresh
 
 
 def _not_found(symbol: str) -> DataNotFound:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import Bar, ExtendedPrice, Phase, Quote
+from finclaw.finance.market import Bar, ExtendedPrice, Quote
 from finclaw.finance.market_data.errors import DataEmpty, DataImplausible, DataMalformed, DataStale
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.kernel.calendar import Calendar, Session
@@ -72,31 +72,31 @@ class PriceReading(Struct, frozen=True, kw_only=True):
 def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> None:
     """Raises DataImplausible or DataStale, or DataMalformed where a price has nothing to be compared with."""
     instrument = reading.instrument
-    source = reading.source
-    name = f"{source}'s price of {instrument.symbol}"
-    if not reading.price.is_finite() or reading.price <= 0:
-        raise DataImplausible(f"{name} is {reading.price}, which is no price", source=source)
+    price = reading.price
+    name = f"'s price of {instrument.symbol}"
+    if not price.is_finite() or price <= 0:
+        raise DataImplausible(f"{name} is {price}, which is no price")
     before = reading.previous_close
     if before is None:
-        raise DataMalformed(f"{name} came without the close before it", source=source)
+        raise DataMalformed(f"{name} came without the close before it")
     if not before.is_finite() or before <= 0:
-        raise DataImplausible(f"{source}'s previous close of {instrument.symbol} is {before}", source=source)
+        raise DataImplausible(f"'s previous close of {instrument.symbol} is {before}")
     if instrument.kind != "index" and reading.currency != instrument.currency:
-        raise DataImplausible(f"{name} is in {reading.currency}, not in {instrument.currency}", source=source)
-    if reading.low is not None and reading.high is not None and not reading.low <= reading.price <= reading.high:
-        raise DataImplausible(
-            f"{name}, {reading.price}, is outside of the day's {reading.low} to {reading.high}", source=source
-        )
+        raise DataImplausible(f"{name} is in {reading.currency}, not in {instrument.currency}")
+    if reading.low is not None and reading.high is not None and not reading.low <= price <= reading.high:
+        raise DataImplausible(f"{name}, {price}, is outside of the day's {reading.low} to {reading.high}")
     if not 0 <= reading.delay <= _LONGEST_DELAY or not 0 <= reading.volume < _MOST_VOLUME:
-        raise DataMalformed(f"{name} came with a delay or a volume that cannot be right", source=source)
-    least, most = _RATES.get(instrument.symbol, (0, reading.price))
-    if instrument.kind == "rate" and not least <= reading.price <= most:
-        raise DataImplausible(f"{name}, {reading.price}, is not one of one unit", source=source)
+        raise DataMalformed(f"{name} came with a delay or a volume that cannot be right")
+    least, most = _RATES.get(instrument.symbol, (0, price))
+    if instrument.kind == "rate" and not least <= price <= most:
+        raise DataImplausible(f"{name}, {price}, is not one of one unit")
     _check_time(reading, calendar, now)
 
 
 def is_rare(reading: PriceReading, last_accepted: Decimal | None) -> bool:
-    limit = _LEVERAGED if (reading.instrument.exchange, reading.instrument.kind) == ("KRX", "etf") else _RARE
+    limit = _RARE
+    if (reading.instrument.exchange, reading.instrument.kind) == ("KRX", "etf"):
+        limit = _LEVERAGED
     bases = (reading.previous_close, last_accepted)
     return any(base is not None and abs(reading.price / base - 1) > limit + _ROUNDING for base in bases)
 
@@ -125,122 +125,117 @@ def accept_reading(
     instrument = reading.instrument
     session = _session_of(reading, calendar, now)
     opening = calendar.opening(instrument.exchange, now)
-    phase: Phase = "regular"
-    if instrument.kind == "coin":
-        phase = "continuous"
-    elif instrument.kind == "rate":  # a bank's fixing is of a day that is over, while currencies are traded on
-        phase = "regular" if opening.is_open else "closed"
-    elif session is None or now >= session.closes:
-        phase = "closed"
-    is_over = session is not None and phase == "closed" and instrument.kind not in ("coin", "rate")
-    # The last price of a session is no longer late once the source has had time to tell it.
-    is_final = is_over and session is not None and now - session.closes > timedelta(minutes=reading.delay)
     price = pad_price(reading.price, instrument)
     quote = Quote(
         instrument=instrument,
         price=price,
         previous_close=pad_price(reading.previous_close or price, instrument),
         volume=reading.volume,
-        # A stamp that comes after the close belongs to the close.
-        as_of=min(reading.as_of, session.closes) if session and is_over else min(reading.as_of, now),
+        as_of=min(reading.as_of, now),
         opening=opening,
         source=reading.source,
         venue=reading.venue or instrument.exchange,
-        phase=phase,
-        close=price if is_over else None,
         day_basis=reading.day_basis,
         fixing=reading.fixing,
-        delay=0 if is_final else reading.delay,
+        delay=reading.delay,
         is_confirmed=is_confirmed,
         failed=failed,
     )
-    extended = reading.extended
-    # Only once the session is over: before that, what a source calls after-market is of another day.
-    if extended is None or not is_over or session is None or not _is_believable(extended, quote, session, now):
+    if instrument.kind == "coin":
+        return replace(quote, phase="continuous")
+    if instrument.kind == "rate":  # a bank's fixing is of a day that is over, while currencies are traded on
+        return quote if opening.is_open else replace(quote, phase="closed")
+    if session is None:
+        return replace(quote, phase="closed")
+    if now < session.closes:
         return quote
-    return replace(quote, extended=extended)
+    # A stamp that comes after the close belongs to the close.
+    quote = replace(quote, phase="closed", close=price, as_of=min(reading.as_of, session.closes))
+    # The last price of a session is no longer late once the source has had time to tell it.
+    if now - session.closes > timedelta(minutes=reading.delay):
+        quote = replace(quote, delay=0)
+    # Before the session is over, what a source calls after-market is of another day.
+    if reading.extended is not None and _is_believable(reading.extended, quote, session, now):
+        quote = replace(quote, extended=reading.extended)
+    return quote
 
 
 def pad_price(price: Decimal, instrument: Instrument) -> Decimal:
     """The price as people write it: with two digits behind the point at least, but for won and yen."""
     is_whole_money = instrument.currency in ("KRW", "JPY") and instrument.kind not in ("index", "rate")
     exponent = price.as_tuple().exponent
-    return price if is_whole_money or not isinstance(exponent, int) or exponent <= -2 else price.quantize(_CENTS)
+    if is_whole_money or not isinstance(exponent, int) or exponent <= -2:
+        return price
+    return price.quantize(_CENTS)
 
 
-def check_bars(bars: tuple[Bar, ...], source: str, symbol: str) -> tuple[Bar, ...]:
+def check_bars(bars: tuple[Bar, ...], symbol: str) -> tuple[Bar, ...]:
     """The bars in order, without days on which nothing was traded. Raises DataImplausible for one that cannot be."""
     kept: list[Bar] = []
     for bar in sorted(bars, key=lambda each: each.starts):
         if not bar.close.is_finite() or bar.close <= 0:
-            raise DataImplausible(f"{source} has a close of {bar.close} for {symbol} on {bar.day}", source=source)
+            raise DataImplausible(f"has a close of {bar.close} for {symbol} on {bar.day}")
         if not 0 <= bar.volume < _MOST_VOLUME:
-            raise DataMalformed(f"{source} has a volume for {symbol} on {bar.day} that cannot be right", source=source)
+            raise DataMalformed(f"has a volume for {symbol} on {bar.day} that cannot be right")
         if bar.volume == 0 and 0 in (bar.open, bar.high, bar.low):
             continue  # a day without a trade: the close is carried over, the rest is zero
         if not 0 < bar.low <= min(bar.open, bar.close) <= max(bar.open, bar.close) <= bar.high:
-            raise DataImplausible(f"{source}'s bar of {symbol} on {bar.day} has a high below its low", source=source)
+            raise DataImplausible(f"'s bar of {symbol} on {bar.day} has a high below its low")
         if kept and kept[-1].starts == bar.starts:
-            raise DataMalformed(f"{source} has two bars of {symbol} for {bar.day}", source=source)
+            raise DataMalformed(f"has two bars of {symbol} for {bar.day}")
         kept.append(bar)
     return tuple(kept)
 
 
 def check_series(series: BarSeries, span: BarRange, last_price: Decimal | None, now: datetime) -> BarSeries:
-    source = series.source
     symbol = series.instrument.symbol
     asked = tuple(bar for bar in series.bars if span.first <= bar.day <= span.last)
     if any(bar.starts > now for bar in asked):
-        raise DataImplausible(f"{source} has a bar of {symbol} that lies ahead", source=source)
-    bars = check_bars(asked, source, symbol)
+        raise DataImplausible(f"has a bar of {symbol} that lies ahead")
+    bars = check_bars(asked, symbol)
     if not bars:
-        raise DataEmpty(f"{source} has no bars of {symbol} for that time", source=source)
+        raise DataEmpty(f"has no bars of {symbol} for that time")
     for before, after in pairwise(bars):
         if not before.close < after.close * _JUMP or not after.close < before.close * _JUMP:
-            raise DataImplausible(f"{source}'s bars of {symbol} jump on {after.day}", source=source)
+            raise DataImplausible(f"'s bars of {symbol} jump on {after.day}")
     latest = bars[-1]
     if last_price is not None and now - latest.ends < _RECENT and abs(latest.close / last_price - 1) > _SAME_UNIT:
-        raise DataImplausible(f"{source}'s bars of {symbol} are far from its last price", source=source)
-    padded: list[Bar] = []
-    for bar in bars:
-        opened, high, low, close = (
-            pad_price(each, series.instrument) for each in (bar.open, bar.high, bar.low, bar.close)
-        )
-        padded.append(replace(bar, open=opened, high=high, low=low, close=close))
-    return replace(series, bars=tuple(padded))
+        raise DataImplausible(f"'s bars of {symbol} are far from its last price")
+    return replace(series, bars=tuple(_pad_bar(bar, series.instrument) for bar in bars))
+
+
+def _pad_bar(bar: Bar, instrument: Instrument) -> Bar:
+    opened, high, low, close = (pad_price(each, instrument) for each in (bar.open, bar.high, bar.low, bar.close))
+    return replace(bar, open=opened, high=high, low=low, close=close)
 
 
 def _check_time(reading: PriceReading, calendar: Calendar, now: datetime) -> None:
-    symbol = reading.instrument.symbol
-    source = reading.source
+    instrument = reading.instrument
     if reading.fixing is not None:
+        fixing = f"'s fixing of {instrument.symbol} is of {reading.fixing}"
         # One source dates what it publishes in the evening with the next day.
         if reading.fixing > (now + timedelta(days=1)).date():
-            raise DataImplausible(
-                f"{source}'s fixing of {symbol} is of {reading.fixing}, which is ahead", source=source
-            )
+            raise DataImplausible(f"{fixing}, which is ahead")
         if reading.fixing < (now - _OLDEST_FIXING).date():
-            raise DataStale(f"{source}'s fixing of {symbol} is of {reading.fixing}", source=source)
+            raise DataStale(fixing)
         return
+    price = f"'s price of {instrument.symbol} is of {reading.as_of}"
     if reading.as_of > now + _AHEAD:
-        raise DataImplausible(f"{source}'s price of {symbol} is of {reading.as_of}, which is ahead", source=source)
-    oldest = {"coin": _OLDEST_COIN, "rate": _OLDEST_RATE}.get(reading.instrument.kind)
+        raise DataImplausible(f"{price}, which is ahead")
+    oldest = {"coin": _OLDEST_COIN, "rate": _OLDEST_RATE}.get(instrument.kind)
     if oldest is not None:
         if reading.as_of < now - oldest:
-            raise DataStale(f"{source}'s price of {symbol} is of {reading.as_of}", source=source)
+            raise DataStale(price)
         return
-    latest, before = _last_two(calendar, reading.instrument, now)
+    latest, before = _last_two(calendar, instrument, now)
     if reading.as_of < before.opens - reading.slack:
-        raise DataStale(f"{source}'s price of {symbol} is of {reading.as_of}, two sessions ago", source=source)
+        raise DataStale(f"{price}, two sessions ago")
     session = _session_of(reading, calendar, now)
     if session is None:
-        raise DataImplausible(
-            f"{source}'s price of {symbol} is of {reading.as_of}, when {reading.instrument.exchange} was closed",
-            source=source,
-        )
+        raise DataImplausible(f"{price}, when {instrument.exchange} was closed")
     waited = now - latest.opens - timedelta(minutes=reading.delay)
     if session == before and waited > _LATE_START:
-        raise DataStale(f"{source}'s price of {symbol} is of the session before, {reading.as_of}", source=source)
+        raise DataStale(f"'s price of {instrument.symbol} is of the session before, {reading.as_of}")
 
 
 def _session_of(reading: PriceReading, calendar: Calendar, now: datetime) -> Session | None:

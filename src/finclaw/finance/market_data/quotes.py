@@ -73,10 +73,13 @@ class QuoteReader:
         believed = {
             symbol: (quote.price, quote.as_of)
             for symbol, quote in answers.items()
-            if isinstance(quote, Quote) and (quote.is_confirmed or self._last_prices.find(symbol) is None)
+            if isinstance(quote, Quote) and (quote.is_confirmed or self._last_price(quote.instrument) is None)
         }
         await self._last_prices.remember(believed)
         return answers
+
+    def _last_price(self, instrument: Instrument) -> Decimal | None:
+        return self._last_prices.find(instrument.symbol)
 
     def _answer(self, search: _Search) -> Quote | DataError:
         if search.reading is not None:
@@ -125,31 +128,28 @@ class QuoteReader:
             answers = await self._access.ask(source, purpose, lambda client: source.read_quotes(client, batch))
         except DataError as error:
             return {each.symbol: error for each in batch}
-        return {each.symbol: self._check(source, answers.get(each.symbol), each) for each in batch}
+        checked: dict[str, PriceReading | DataError] = {}
+        for each in batch:
+            try:
+                checked[each.symbol] = self._check(answers.get(each.symbol), each)
+            except DataError as error:
+                error.name_source(source.info.name)
+                checked[each.symbol] = error
+        return checked
 
-    def _check(
-        self, source: DataSource, answer: PriceReading | DataError | None, instrument: Instrument
-    ) -> PriceReading | DataError:
+    def _check(self, answer: PriceReading | DataError | None, instrument: Instrument) -> PriceReading:
         if answer is None:
-            answer = DataUnsupported(f"said nothing of {instrument.symbol}")
-        elif isinstance(answer, PriceReading):
-            answer = self._checked(answer, instrument)
+            raise DataUnsupported(f"said nothing of {instrument.symbol}")
         if isinstance(answer, DataError):
-            answer.name_source(source.info.name)
+            raise answer
+        if answer.instrument != instrument:
+            raise DataMalformed("spoke of another instrument")
+        with refuse_unreadable():
+            check_reading(answer, self._access.calendar, self._access.clock.now())
         return answer
 
-    def _checked(self, reading: PriceReading, instrument: Instrument) -> PriceReading | DataError:
-        if reading.instrument != instrument:
-            return DataMalformed("spoke of another instrument")
-        try:
-            with refuse_unreadable():
-                check_reading(reading, self._access.calendar, self._access.clock.now())
-        except DataError as error:
-            return error
-        return reading
-
     def _is_doubtful(self, reading: PriceReading) -> bool:
-        last = self._last_prices.find(reading.instrument.symbol)
+        last = self._last_price(reading.instrument)
         return is_rare(reading, last) or (last is None and not has_known_range(reading.instrument))
 
     async def _confirm(self, doubtful: list[_Search], others: Sequence[DataSource], purpose: Purpose) -> None:
@@ -178,7 +178,7 @@ class QuoteReader:
         return found
 
     def _is_rare(self, reading: PriceReading | None) -> bool:
-        return reading is not None and is_rare(reading, self._last_prices.find(reading.instrument.symbol))
+        return reading is not None and is_rare(reading, self._last_price(reading.instrument))
 
     def _decide_rare(self, search: _Search, other: PriceReading | DataError | None) -> None:
         reading = search.reading
@@ -194,7 +194,7 @@ class QuoteReader:
 
     def _is_impossible(self, reading: PriceReading) -> bool:
         """Beyond the limit of its exchange, or so far from the last price that the unit must be another one."""
-        last = self._last_prices.find(reading.instrument.symbol)
+        last = self._last_price(reading.instrument)
         is_other_unit = last is not None and not last / _OTHER_UNIT < reading.price < last * _OTHER_UNIT
         return is_other_unit or (has_price_limit(reading.instrument) and is_rare(reading, None))
 
@@ -205,25 +205,19 @@ class QuoteReader:
         if not isinstance(other, PriceReading):
             search.is_confirmed = False
         elif abs(reading.price / other.price - 1) > _SAME_UNIT:
-            _refuse(
-                search,
-                f"says {reading.price}, but {other.source} says {other.price}: one of them is wrong",
-                other,
-                is_final=True,
-            )
+            why = f"says {reading.price}, but {other.source} says {other.price}: one of them is wrong"
+            _refuse(search, why, other)
+            search.is_disputed = True
 
 
-def _refuse(
-    search: _Search, why: str, other: PriceReading | DataError | None = None, *, is_final: bool = False
-) -> None:
-    """Take the reading away. Where that is final, nobody else is asked: no source can be believed."""
+def _refuse(search: _Search, why: str, other: PriceReading | DataError | None = None) -> None:
+    """Take the reading away, with `why` as a cause, and beside it the other source's word or its error."""
     reading = search.reading
     if reading is None:
         return
     search.reading = None
     text = f"{reading.source} {why} ({reading.instrument.symbol})"
     search.causes.append(DataImplausible(text, source=reading.source))
-    search.is_disputed = is_final
     if isinstance(other, PriceReading):
         search.causes.append(DataImplausible(text, source=other.source))
     elif other is not None:

@@ -28,6 +28,7 @@ from finclaw.finance.market_data.errors import (
     DataRateLimited,
     DataTransport,
     DataUnsupported,
+    refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import (
@@ -212,8 +213,11 @@ class DataSource:
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
     ) -> Mapping[str, PriceReading | DataError]:
-        """Of at most `info.batch` instruments, by our own symbols. Raises DataError when that holds for all."""
-        return {each.symbol: await self.read_quote(client, each) for each in instruments}
+        """Of at most `info.batch` instruments, by our own symbols. Raises DataError when that holds for all.
+
+        A source that gives several in one answer overrides this; by default each is asked for on its own.
+        """
+        return await ask_each(instruments, lambda each: self.read_quote(client, each))
 
     async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         raise self._lacks("quotes")
@@ -253,6 +257,24 @@ class DataSource:
 
     def _lacks(self, what: str) -> DataUnsupported:
         return DataUnsupported(f"has no {what}")
+
+
+async def ask_each(
+    instruments: Sequence[Instrument], ask: Callable[[Instrument], Awaitable[PriceReading]]
+) -> dict[str, PriceReading | DataError]:
+    """Ask for all instruments at once. An error that is about one of them leaves the others."""
+
+    async def ask_one(instrument: Instrument) -> PriceReading | DataError:
+        try:
+            with refuse_unreadable():
+                return await ask(instrument)
+        except (DataTransport, DataRateLimited, DataAuthExpired):
+            raise
+        except DataError as error:
+            return error
+
+    answers = await asyncio.gather(*map(ask_one, instruments))
+    return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
 
 
 TOKEN_TABLE: Final = """

@@ -20,15 +20,14 @@ from finclaw.finance.market_data.errors import (
 )
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
-from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource
+from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource, ask_each
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import (
+    DIRECTIONS,
     Number,
-    ask_each,
     make_day_bars,
     read_day,
     read_number,
-    read_prices,
     read_time,
     read_volume,
 )
@@ -44,7 +43,6 @@ _KRX: Final = "J"
 """Of three venues: NX is Nextrade, UN both together, and each has prices of its own."""
 _ADJUSTED: Final = "0"
 """For Korean bars 0 is adjusted and 1 is not; for US bars it is the other way round."""
-_SIGNS: Final = {"1": 1, "2": 1, "3": 0, "4": -1, "5": -1}
 _WAITS: Final = {"EGW00133": timedelta(minutes=1), "EGW00201": timedelta(seconds=2)}
 """How long to wait where too many tokens or too many answers were asked for."""
 _MOST_ROWS: Final = 100
@@ -63,9 +61,12 @@ class _KisPrice(Struct):
     stck_shrn_iscd: str
 
 
-class _KisPriceAnswer(Struct):
+class _KisAnswer(Struct):
     rt_cd: str
     msg_cd: str = ""
+
+
+class _KisPriceAnswer(_KisAnswer):
     output: _KisPrice | None = None
 
 
@@ -78,10 +79,11 @@ class _KisDay(Struct):
     acml_vol: str = ""
 
 
-class _KisDaysAnswer(Struct):
-    rt_cd: str
-    msg_cd: str = ""
+class _KisDaysAnswer(_KisAnswer):
     output2: list[_KisDay] = field(default_factory=list[_KisDay])
+
+
+_Kis = TypeVar("_Kis", bound=_KisAnswer)
 
 
 class _KisProblem(Struct):
@@ -107,23 +109,17 @@ class Kis(TokenSource):
     def symbol_of(self, instrument: Instrument) -> str:
         return super().symbol_of(instrument).removeprefix("J:")
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
+    async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         if client.calendar.session_at("KRX", client.now()) is None:
             raise DataStale("is asked for prices only while KRX trades")
-
-        async def ask(instrument: Instrument) -> PriceReading:
-            query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": self.symbol_of(instrument)}
-            answer = await self._ask(client, _KisPriceAnswer, _PRICE, query)
-            _check(client, answer.rt_cd, answer.msg_cd)
-            if answer.output is None:
-                raise DataMalformed("answered without a price")
-            if answer.output.stck_shrn_iscd != self.symbol_of(instrument).removeprefix("Q"):
-                raise DataMalformed(f"gave {answer.output.stck_shrn_iscd!r} for {instrument.symbol}")
-            return _read_kis_price(client, instrument, answer.output)
-
-        return await ask_each(instruments, ask)
+        symbol = self.symbol_of(instrument)
+        query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": symbol}
+        answer = await self._ask(client, _KisPriceAnswer, _PRICE, query)
+        if answer.output is None:
+            raise DataMalformed("answered without a price")
+        if answer.output.stck_shrn_iscd != symbol.removeprefix("Q"):
+            raise DataMalformed(f"gave {answer.output.stck_shrn_iscd!r} for {instrument.symbol}")
+        return _read_kis_price(client, instrument, answer.output)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
         bars: dict[date, Bar] = {}
@@ -138,28 +134,31 @@ class Kis(TokenSource):
                 "FID_ORG_ADJ_PRC": _ADJUSTED,
             }
             answer = await self._ask(client, _KisDaysAnswer, _DAYS, query)
-            _check(client, answer.rt_cd, answer.msg_cd)
             rows = [each for each in answer.output2 if each.stck_bsop_date]
             for row in rows:
-                prices = read_prices((row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr))
                 day = read_day(row.stck_bsop_date)
-                read = make_day_bars(client, instrument, day, prices, read_volume(row.acml_vol))
-                bars |= {bar.day: bar for bar in read}
+                prices = (row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr)
+                bars |= {bar.day: bar for bar in make_day_bars(client, instrument, day, prices, row.acml_vol)}
             oldest = min(bars, default=span.first)
             if len(rows) < _MOST_ROWS or oldest <= span.first or oldest > last:
                 break
             last = oldest - timedelta(days=1)
         return list(bars.values())
 
-    async def _ask(self, client: SourceClient, kind: type[T], call: tuple[str, str], query: Mapping[str, str]) -> T:
+    async def _ask(
+        self, client: SourceClient, kind: type[_Kis], call: tuple[str, str], query: Mapping[str, str]
+    ) -> _Kis:
         path, number = call
 
-        async def ask(key: str, secret: str, token: str) -> T:
+        async def ask(key: str, secret: str, token: str) -> _Kis:
             headers = {"authorization": f"Bearer {token}", "appkey": key, "appsecret": secret}
             headers |= {"tr_id": number, "custtype": "P"}
             return await client.get(kind, path, query, headers=headers, explain=lambda body: _explain(client, body))
 
-        return await self.ask_with_token(client, ask)
+        answer = await self.ask_with_token(client, ask)
+        if answer.rt_cd != "0":
+            raise _error_of(client, answer.msg_cd)
+        return answer
 
     async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
         wanted = {"grant_type": "client_credentials", "appkey": key, "appsecret": secret}
@@ -169,7 +168,7 @@ class Kis(TokenSource):
 def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPrice) -> PriceReading:
     price = read_number(found.stck_prpr, "a price")
     base = read_number(found.stck_sdpr, "a base price")
-    sign = _SIGNS.get(found.prdy_vrss_sign)
+    sign = DIRECTIONS.get(found.prdy_vrss_sign)
     change = abs(read_number(found.prdy_vrss, "a change")) * Decimal(sign or 0)
     if sign is None or price - change != base:
         raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
@@ -185,11 +184,6 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
         volume=read_volume(found.acml_vol),
         venue="KRX",
     )
-
-
-def _check(client: SourceClient, result: str, code: str) -> None:
-    if result != "0":
-        raise _error_of(client, code)
 
 
 def _explain(client: SourceClient, body: bytes) -> DataError | None:
@@ -357,5 +351,5 @@ def _read_toss_bars(client: SourceClient, instrument: Instrument, row: _TossCand
     if row.currency != instrument.currency:
         raise DataMalformed(f"'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}")
     day = read_time(row.timestamp).astimezone(VENUES[instrument.exchange].tz).date()
-    prices = read_prices((row.open_price, row.high_price, row.low_price, row.close_price))
-    return make_day_bars(client, instrument, day, prices, read_volume(row.volume))
+    prices = (row.open_price, row.high_price, row.low_price, row.close_price)
+    return make_day_bars(client, instrument, day, prices, row.volume)

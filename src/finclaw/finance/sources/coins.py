@@ -25,7 +25,6 @@ from finclaw.finance.sources.reading import (
     read_each,
     read_epoch,
     read_number,
-    read_prices,
     read_time,
     read_volume,
 )
@@ -144,8 +143,8 @@ class Upbit(_CoinSource):
             starts = datetime.fromisoformat(candle.candle_date_time_utc).replace(tzinfo=UTC)
         except ValueError as error:
             raise DataMalformed("gave a time that cannot be read") from error
-        prices = read_prices((candle.opening_price, candle.high_price, candle.low_price, candle.trade_price))
-        return make_coin_bar(client, starts, step, prices, read_volume(candle.candle_acc_trade_volume), self.zone)
+        prices = (candle.opening_price, candle.high_price, candle.low_price, candle.trade_price)
+        return make_coin_bar(client, starts, step, prices, candle.candle_acc_trade_volume, self.zone)
 
 
 class Bithumb(Upbit):
@@ -220,10 +219,10 @@ class Coinbase(_CoinSource):
         }
         path = f"products/{self.symbol_of(instrument)}/candles"
         candles = await client.get(list[_CoinbaseCandle], path, query)
-        bars: list[Bar] = []
-        for stamp, low, high, opened, close, volume in candles:
-            prices = read_prices((opened, high, low, close))
-            bars.append(make_coin_bar(client, read_epoch(stamp), step, prices, read_volume(volume)))
+        bars = [
+            make_coin_bar(client, read_epoch(stamp), step, (opened, high, low, close), volume)
+            for stamp, low, high, opened, close, volume in candles
+        ]
         return [each for each in bars if first <= each.day <= last]
 
 
@@ -294,8 +293,7 @@ class Kraken(_CoinSource):
             raise DataMalformed(f"gave {len(rows)} series for one")
         step = timedelta(minutes=minutes)
         return [
-            make_coin_bar(client, read_epoch(stamp), step, read_prices(prices), read_volume(volume))
-            for stamp, *prices, _, volume, _ in rows[0]
+            make_coin_bar(client, read_epoch(stamp), step, prices, volume) for stamp, *prices, _, volume, _ in rows[0]
         ]
 
 

@@ -16,11 +16,12 @@ from finclaw.finance.market import Bar, ExtendedPrice
 from finclaw.finance.market_data.errors import DataError, DataMalformed, DataUnsupported
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
-from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
+from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient, ask_each
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import (
+    BROWSER,
+    DIRECTIONS,
     Number,
-    ask_each,
     make_bar,
     make_day_bars,
     merge_bars,
@@ -28,21 +29,13 @@ from finclaw.finance.sources.reading import (
     read_each,
     read_number,
     read_optional,
-    read_prices,
     read_time,
-    read_volume,
     trim,
 )
 from finclaw.finance.venue import VENUES
 from finclaw.redaction import hide_and_cut
 
-_HEADERS: Final = {
-    "User-Agent": "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36",
-    "Referer": "https://m.stock.naver.com/",
-    "Accept": "application/json",
-}
-_SIGNS: Final = {"1": 1, "2": 1, "3": 0, "4": -1, "5": -1}
-"""Direction codes: upper limit, up, unchanged, lower limit, down."""
+_HEADERS: Final = {**BROWSER, "Referer": "https://m.stock.naver.com/"}
 _ROUNDING: Final = Decimal("0.02")
 _UNITS: Final = {"FX_JPYKRW": 100}
 """Rates that are for more than one unit."""
@@ -201,7 +194,7 @@ def _read_change(price: _Price, last: Decimal) -> Decimal:
     direction = price.compare_to_previous_price or price.fluctuations_type
     sign: int | None = (told > 0) - (told < 0)
     if direction is not None:
-        sign = _SIGNS.get(direction.code)
+        sign = DIRECTIONS.get(direction.code)
     if sign is None:
         raise DataMalformed("gave a direction that is not documented")
     change = abs(told) * sign
@@ -232,8 +225,8 @@ def _read_days(client: SourceClient, instrument: Instrument, candles: list[_Cand
         day = read_day(each.local_date)
         if not span.first <= day <= span.last:
             continue
-        prices = read_prices((each.open_price, each.high_price, each.low_price, each.close_price))
-        bars += make_day_bars(client, instrument, day, prices, read_volume(each.accumulated_trading_volume))
+        prices = (each.open_price, each.high_price, each.low_price, each.close_price)
+        bars += make_day_bars(client, instrument, day, prices, each.accumulated_trading_volume)
     return bars
 
 
@@ -245,10 +238,9 @@ def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_C
             starts = datetime.strptime(each.local_date_time, "%Y%m%d%H%M%S").replace(tzinfo=zone).astimezone(UTC)
         except ValueError as error:
             raise DataMalformed(f"gave {hide_and_cut(each.local_date_time, 20)!r} as a time") from error
-        prices = read_prices((each.open_price, each.high_price, each.low_price, each.current_price))
         ends = starts + timedelta(minutes=1)
-        volume = read_volume(each.accumulated_trading_volume)
-        bars.append(make_bar(starts.astimezone(zone).date(), starts, ends, prices, volume))
+        prices = (each.open_price, each.high_price, each.low_price, each.current_price)
+        bars.append(make_bar(starts.astimezone(zone).date(), starts, ends, prices, each.accumulated_trading_volume))
     merged: list[Bar] = []
     for day in sorted({each.day for each in bars}):
         session = client.calendar.session_on(instrument.exchange, day)

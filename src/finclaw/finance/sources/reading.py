@@ -1,8 +1,7 @@
 """Readers of figures and times in vendors' answers. What is not plainly a number is malformed, and never a zero."""
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from itertools import groupby
@@ -10,22 +9,23 @@ from typing import Final
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, join_bars
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataError,
-    DataMalformed,
-    DataRateLimited,
-    DataTransport,
-    refuse_unreadable,
-)
+from finclaw.finance.market_data.errors import DataError, DataMalformed, refuse_unreadable
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.source import SourceClient
 from finclaw.redaction import hide_and_cut
 
 Number = str | int | float | None
 """A figure as JSON has it. Some vendors write texts, some numbers, and some change their mind."""
-Prices = tuple[Decimal, Decimal, Decimal, Decimal]
-"""Open, high, low and close."""
+Prices = Iterable[Number | Decimal]
+"""Open, high, low and close of a bar."""
+
+BROWSER: Final = {
+    "User-Agent": "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36",
+    "Accept": "application/json",
+}
+"""Headers for sources that serve their own pages."""
+DIRECTIONS: Final = {"1": 1, "2": 1, "3": 0, "4": -1, "5": -1}
+"""Signs by the Korean codes of a change: upper limit, up, unchanged, lower limit, down."""
 
 _NUMBER: Final = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,18})(\.\d{1,20})?([eE][+-]?\d{1,2})?")
 _TOO_LARGE: Final = Decimal("1e15")
@@ -46,25 +46,7 @@ def read_each(
     return answers
 
 
-async def ask_each(
-    instruments: Sequence[Instrument], ask: Callable[[Instrument], Awaitable[PriceReading]]
-) -> dict[str, PriceReading | DataError]:
-    """Ask for all instruments at once. An error that is about one of them leaves the others."""
-
-    async def ask_one(instrument: Instrument) -> PriceReading | DataError:
-        try:
-            with refuse_unreadable():
-                return await ask(instrument)
-        except (DataTransport, DataRateLimited, DataAuthExpired):
-            raise
-        except DataError as error:
-            return error
-
-    answers = await asyncio.gather(*map(ask_one, instruments))
-    return {each.symbol: answer for each, answer in zip(instruments, answers, strict=True)}
-
-
-def read_number(value: Number, what: str) -> Decimal:
+def read_number(value: Number | Decimal, what: str) -> Decimal:
     text = str(value).strip()
     is_number = value is not None and not isinstance(value, bool) and _NUMBER.fullmatch(text)
     if not is_number or abs(number := Decimal(text.replace(",", ""))) >= _TOO_LARGE:
@@ -90,11 +72,6 @@ def read_optional(value: Number, what: str) -> Decimal | None:
     if value in (None, "", "-", "N/A", "."):
         return None
     return read_number(value, what) or None
-
-
-def read_prices(values: Iterable[Number]) -> Prices:
-    opened, high, low, close = (read_number(each, "a price of a bar") for each in values)
-    return opened, high, low, close
 
 
 def read_day(text: str, form: str = "%Y%m%d") -> date:
@@ -123,24 +100,23 @@ def read_epoch(value: float) -> datetime:
         raise DataMalformed(f"gave {value} as a time") from error
 
 
-def make_bar(day: date, starts: datetime, ends: datetime, prices: Prices, volume: int) -> Bar:
-    opened, high, low, close = prices
-    return Bar(day=day, starts=starts, ends=ends, open=opened, high=high, low=low, close=close, volume=volume)
+def make_bar(day: date, starts: datetime, ends: datetime, prices: Prices, volume: Number) -> Bar:
+    opened, high, low, close = (read_number(each, "a price of a bar") for each in prices)
+    pieces = read_volume(volume)
+    return Bar(day=day, starts=starts, ends=ends, open=opened, high=high, low=low, close=close, volume=pieces)
 
 
-def make_day_bars(
-    client: SourceClient, instrument: Instrument, day: date, prices: Prices, volume: int
-) -> Sequence[Bar]:
+def make_day_bars(client: SourceClient, instrument: Instrument, day: date, prices: Prices, volume: Number) -> list[Bar]:
     """The bar of one session by our own calendar; none for a day on which there was no session."""
     session = client.calendar.session_on(instrument.exchange, day)
     if session is None:
-        return ()
+        return []
     ends = min(max(client.now(), session.opens), session.closes)
-    return (make_bar(day, session.opens, ends, prices, volume),)
+    return [make_bar(day, session.opens, ends, prices, volume)]
 
 
 def make_coin_bar(
-    client: SourceClient, starts: datetime, step: timedelta, prices: Prices, volume: int, zone: tzinfo = UTC
+    client: SourceClient, starts: datetime, step: timedelta, prices: Prices, volume: Number, zone: tzinfo = UTC
 ) -> Bar:
     """A bar of a market that never rests; `zone` is the one whose days its source counts."""
     ends = min(starts + step, max(client.now(), starts))

@@ -18,13 +18,11 @@ from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.feeds import clean_line, is_web_address, make_headline, newest
 from finclaw.finance.sources.reading import (
     Number,
-    ask_each,
     make_day_bars,
     read_each,
     read_epoch,
     read_number,
     read_optional,
-    read_prices,
     read_time,
 )
 from finclaw.finance.venue import VENUES
@@ -120,7 +118,7 @@ class Alpaca(DataSource):
         for row in rows:
             # A day's time is its midnight in New York, 04:00 or 05:00 UTC: the day is that of the exchange.
             day = read_time(row.t).astimezone(zone).date()
-            bars += make_day_bars(client, instrument, day, read_prices((row.o, row.h, row.l, row.c)), int(row.v))
+            bars += make_day_bars(client, instrument, day, (row.o, row.h, row.l, row.c), int(row.v))
         return bars
 
     async def _read_days(
@@ -256,14 +254,10 @@ class Finnhub(DataSource):
     def __init__(self, key: Secret | None = None) -> None:
         self._key = key
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
-        async def ask(instrument: Instrument) -> PriceReading:
-            query = {"symbol": self.symbol_of(instrument)}
-            return _parse_quote(await client.get(_Quote, "quote", query, headers=self._headers()), client, instrument)
-
-        return await ask_each(instruments, ask)
+    async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
+        query = {"symbol": self.symbol_of(instrument)}
+        found = await client.get(_Quote, "quote", query, headers=self._headers())
+        return _parse_quote(found, client, instrument)
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None:

@@ -21,6 +21,7 @@ from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import (
+    BROWSER,
     Number,
     make_bar,
     make_day_bars,
@@ -32,10 +33,6 @@ from finclaw.finance.sources.reading import (
 )
 from finclaw.finance.venue import VENUES
 
-_HEADERS: Final = {
-    "User-Agent": "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36",
-    "Accept": "application/json",
-}
 _DELAYS: Final = {"KRX": 20, "NYSE": 15, "NASDAQ": 15}
 """Minutes. The answer does not say, so the longest that is known holds."""
 _OLDEST_CLOSE: Final = timedelta(days=5)
@@ -132,7 +129,7 @@ class Yahoo(DataSource):
 
     async def _ask(self, client: SourceClient, instrument: Instrument, query: Mapping[str, str]) -> _Result:
         symbol = self.symbol_of(instrument)
-        answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=_HEADERS)
+        answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=BROWSER)
         if answer.chart.error is not None:
             raise DataUnsupported(f"does not have {symbol}")
         if not answer.chart.result:
