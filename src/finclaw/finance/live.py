@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market_data.errors import (
@@ -37,10 +38,6 @@ CanaryKind = Literal["quote", "bars", "fixing", "news", "filings", "earnings"]
 
 KNOWN_ON: Final = date(2026, 11, 16)
 """The day on which the ranges were last looked at."""
-
-
-_BREAK: Final = timedelta(days=12)
-"""No market rests for longer."""
 
 
 class Canary(Struct, frozen=True, kw_only=True):
@@ -70,21 +67,16 @@ class Canary(Struct, frozen=True, kw_only=True):
         }[self.kind]
 
 
-def _price(source: str, symbol: str, low: str, high: str, *, above: str = "") -> Canary:
-    return Canary(source=source, kind="quote", symbol=symbol, low=Decimal(low), high=Decimal(high), above=above)
-
-
-def _close(source: str, symbol: str, low: str, high: str) -> Canary:
-    """For a source whose prices are asked for only while their market trades."""
-    return Canary(source=source, kind="bars", symbol=symbol, low=Decimal(low), high=Decimal(high), max_age=_BREAK)
+def _figure(
+    source: str, symbol: str, low: str, high: str, *, kind: CanaryKind = "quote", above: str = "", days: int = 12
+) -> Canary:
+    """`days`: how old a close or a fixing may be. No market rests for longer than twelve."""
+    figure = _documents(source, kind, symbol, days)
+    return replace(figure, low=Decimal(low), high=Decimal(high), above=above)
 
 
 def _documents(source: str, kind: CanaryKind, symbol: str, days: int, *, may_be_empty: bool = False) -> Canary:
     return Canary(source=source, kind=kind, symbol=symbol, max_age=timedelta(days=days), may_be_empty=may_be_empty)
-
-
-def _fixing(source: str, symbol: str, low: str, high: str) -> Canary:
-    return Canary(source=source, kind="fixing", symbol=symbol, low=Decimal(low), high=Decimal(high))
 
 
 _SAMSUNG: Final = ("005930", "10000", "1000000")
@@ -93,32 +85,33 @@ _BITCOIN: Final = ("BTC-USD", "10000", "1000000")
 _BITCOIN_IN_WON: Final = ("BTC-KRW", "10000000", "1500000000")
 
 _ALL: Final = (
-    _price("naver", *_SAMSUNG),
-    _price("naver", "KOSDAQ", "300", "5000"),
-    _price("naver", "KOSPI", "500", "20000", above="KOSDAQ"),
-    _price("naver", *_APPLE),
-    _price("naver", "USD/KRW", "900", "2500"),
-    _price("naver", "JPY/KRW", "5", "20"),
-    _price("yahoo", *_APPLE),
-    _price("yahoo", *_SAMSUNG),
-    _price("yahoo", "SPX", "2000", "30000"),
-    _price("yahoo", "USD/KRW", "900", "2500"),
-    _price("upbit", *_BITCOIN_IN_WON),
-    _price("bithumb", *_BITCOIN_IN_WON),
-    _price("coinbase", *_BITCOIN),
-    _price("kraken", *_BITCOIN),
-    _fixing("frankfurter", "USD/KRW", "900", "2500"),
-    _fixing("ecb", "EUR/USD", "0.8", "1.6"),
+    _figure("naver", *_SAMSUNG),
+    _figure("naver", "KOSDAQ", "300", "5000"),
+    _figure("naver", "KOSPI", "500", "20000", above="KOSDAQ"),
+    _figure("naver", *_APPLE),
+    _figure("naver", "USD/KRW", "900", "2500"),
+    _figure("naver", "JPY/KRW", "5", "20"),
+    _figure("yahoo", *_APPLE),
+    _figure("yahoo", *_SAMSUNG),
+    _figure("yahoo", "SPX", "2000", "30000"),
+    _figure("yahoo", "USD/KRW", "900", "2500"),
+    _figure("upbit", *_BITCOIN_IN_WON),
+    _figure("bithumb", *_BITCOIN_IN_WON),
+    _figure("coinbase", *_BITCOIN),
+    _figure("kraken", *_BITCOIN),
+    _figure("frankfurter", "USD/KRW", "900", "2500", kind="fixing", days=8),
+    _figure("ecb", "EUR/USD", "0.8", "1.6", kind="fixing", days=8),
     _documents("edgar", "filings", "AAPL", 120),
     _documents("dart", "filings", "005930", 5, may_be_empty=True),
     _documents("opendart", "filings", "005930", 95),
     Canary(source="nasdaq", kind="earnings"),
     _documents("google_news", "news", "AAPL", 14),
     _documents("central_banks", "news", "", 60),
-    _close("kis", *_SAMSUNG),
-    _close("toss", *_SAMSUNG),
-    _price("finnhub", *_APPLE),
-    _close("alpaca", *_APPLE),
+    # Brokers and Alpaca have prices only while their market trades: they are asked for the last close.
+    _figure("kis", *_SAMSUNG, kind="bars"),
+    _figure("toss", *_SAMSUNG, kind="bars"),
+    _figure("finnhub", *_APPLE),
+    _figure("alpaca", *_APPLE, kind="bars"),
 )
 
 CANARIES: Final[Mapping[str, tuple[Canary, ...]]] = {
@@ -187,17 +180,16 @@ class LiveProbe:
         clock = self._access.clock
         source = self._access.sources[canary.source]
         began = clock.monotonic()
-        failure: DataError | None = None
-        answer = "it can be read, and has none today"
         try:
             answer = await self._access.ask(
                 source, "people", lambda client: self._answer(client, source, canary, figures)
             )
         except DataError as error:
-            failure = error
+            if not canary.may_be_empty or not isinstance(error, DataEmpty):
+                took = int((clock.monotonic() - began) * 1_000)
+                return _judge_error(canary.source, canary.question, error, took)
+            answer = "it can be read, and has none today"
         took = int((clock.monotonic() - began) * 1_000)
-        if failure is not None and not (canary.may_be_empty and isinstance(failure, DataEmpty)):
-            return _judge_error(canary.source, canary.question, failure, took)
         return ProbeResult(
             source=canary.source, question=canary.question, verdict="right", figures=answer, milliseconds=took
         )
@@ -220,7 +212,7 @@ class LiveProbe:
             case "fixing":
                 rate = await source.read_fixing(client, canary.symbol[:3], canary.symbol[4:])
                 _check_range(canary, rate.rate)
-                _check_age(canary, rate.day, today, timedelta(days=8))
+                _check_age(canary, rate.day, today)
                 return f"{rate.rate} on {rate.day}"
             case "earnings":
                 dates = await source.read_earnings(client, today, today + _AHEAD)
@@ -235,16 +227,15 @@ class LiveProbe:
                 days = [each.filed_on for each in filings]
         if not days:
             raise DataEmpty(f"has no {canary.question}")
-        _check_age(canary, max(days), today, canary.max_age)
+        _check_age(canary, max(days), today)
         return f"newest of {max(days)}"
 
     async def _answer_price(
         self, client: SourceClient, source: DataSource, canary: Canary, figures: dict[str, Decimal]
     ) -> str:
         instrument = self._must_find(canary.symbol)
-        answer = (await source.read_quotes(client, [instrument])).get(canary.symbol)
-        if answer is None:
-            raise DataUnsupported(f"said nothing of {canary.symbol}")
+        unknown = DataUnsupported(f"said nothing of {canary.symbol}")
+        answer = (await source.read_quotes(client, [instrument])).get(canary.symbol, unknown)
         if isinstance(answer, DataError):
             raise answer
         check_reading(answer, self._access.calendar, client.now())
@@ -273,11 +264,11 @@ def _check_range(canary: Canary, figure: Decimal) -> None:
         )
 
 
-def _check_age(canary: Canary, newest: date, today: date, most: timedelta) -> None:
+def _check_age(canary: Canary, newest: date, today: date) -> None:
     if newest > today + timedelta(days=1):
         raise DataImplausible(f"'s {canary.question} are of {newest}, which is ahead")
-    if newest < today - most:
-        raise DataStale(f"'s newest of the {canary.question} is of {newest}, more than {most.days} days ago")
+    if newest < today - canary.max_age:
+        raise DataStale(f"'s newest of the {canary.question} is of {newest}, more than {canary.max_age.days} days ago")
 
 
 def _judge_error(source: str, question: str, error: DataError, took: int) -> ProbeResult:

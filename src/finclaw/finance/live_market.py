@@ -7,7 +7,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from finclaw.finance.instrument import Instrument, InstrumentIndex
-from finclaw.finance.live import LiveProbe
 from finclaw.finance.market import Bar, Closes, Quote
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import DataEmpty, DataError
@@ -36,20 +35,14 @@ MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE, TOKEN_TABLE)
 
 
 class LiveMarket:
+    source = "live market data"
+    """The name of what was put together from several sources, or from our own calendar."""
+
     def __init__(self, data: MarketData, instruments: InstrumentIndex, calendar: Calendar, clock: Clock) -> None:
         self.data = data
-        self._instruments = instruments
+        self.instruments = instruments
         self._calendar = calendar
         self._clock = clock
-
-    @property
-    def source(self) -> str:
-        """The name of what was put together from several sources, or from our own calendar."""
-        return "live market data"
-
-    @property
-    def instruments(self) -> InstrumentIndex:
-        return self._instruments
 
     def now(self) -> datetime:
         return self._clock.now().astimezone(UTC)
@@ -61,13 +54,13 @@ class LiveMarket:
         return answer
 
     async def closes(self, symbol: str, since: date) -> Closes:
-        series = await self._bars(symbol, since, self._today(symbol))
+        series = await self._bars_since(symbol, since)
         label = f"{series.source} (stale)" if series.stale else series.source
         return Closes(tuple((bar.ends, bar.close) for bar in series.bars), label)
 
     async def daily(self, symbol: str, sessions: int) -> tuple[Bar, ...]:
         past = list(islice(self._calendar.sessions_before(self._exchange(symbol), self.now()), sessions))
-        series = await self._bars(symbol, past[-1].day, self._today(symbol))
+        series = await self._bars_since(symbol, past[-1].day)
         return series.bars[-sessions:]
 
     async def intraday(self, symbol: str, minutes: int) -> tuple[Bar, ...]:
@@ -75,16 +68,14 @@ class LiveMarket:
         series = await self.data.bars(symbol, BarRange(first=session.day, last=session.day, minutes=minutes))
         return series.bars
 
-    async def _bars(self, symbol: str, first: date, last: date) -> BarSeries:
-        if last < first:
+    async def _bars_since(self, symbol: str, first: date) -> BarSeries:
+        today = self.now().astimezone(VENUES[self._exchange(symbol)].tz).date()
+        if today < first:
             raise DataEmpty(f"There is no price of {symbol} before {first}. Say so and give no figure.")
-        return await self.data.bars(symbol, BarRange(first=first, last=last))
-
-    def _today(self, symbol: str) -> date:
-        return self.now().astimezone(VENUES[self._exchange(symbol)].tz).date()
+        return await self.data.bars(symbol, BarRange(first=first, last=today))
 
     def _exchange(self, symbol: str) -> str:
-        found = self._instruments.get(symbol)
+        found = self.instruments.get(symbol)
         return found.exchange if found else "NYSE"  # the port refuses what the records lack
 
 
@@ -108,24 +99,11 @@ def open_market_data(
     find: Callable[[str], Instrument | None],
 ) -> ChainedMarketData:
     """`find` gives the instrument of an exact symbol of our records."""
-    access = _open_access(settings, fetcher, database, clock, calendar)
+    access = open_access(settings, fetcher, database, clock, calendar)
     return ChainedMarketData(access, LastPrices(database), find)
 
 
-def open_probe(
-    settings: MarketDataSettings,
-    fetcher: Fetcher,
-    database: Database,
-    clock: Clock,
-    calendar: Calendar,
-    find: Callable[[str], Instrument | None],
-) -> LiveProbe:
-    """For the doctor and the live report; its requests are counted as those of people."""
-    access = _open_access(settings, fetcher, database, clock, calendar)
-    return LiveProbe(access, find)
-
-
-def _open_access(
+def open_access(
     settings: MarketDataSettings, fetcher: Fetcher, database: Database, clock: Clock, calendar: Calendar
 ) -> SourceAccess:
     keys = settings.keys

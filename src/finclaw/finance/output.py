@@ -98,9 +98,9 @@ _KOREAN: Final = (
     ("change since", "등락 기준 시각"),
     ("fixing of", "고시일"),
 )
-_EXTENDED: Final[dict[Language, dict[str, str]]] = {
-    "en": {"pre": "pre-market", "after": "after-market"},
-    "ko": {"pre": "프리마켓", "after": "애프터마켓"},
+EXTENDED_PHASES: Final[dict[str, dict[Language, str]]] = {
+    "pre": {"en": "pre-market", "ko": "프리마켓"},
+    "after": {"en": "after-market", "ko": "애프터마켓"},
 }
 """Prices before and after the session have a time of their own: that of the close must not seem as late as theirs."""
 _DELAYED: Final = re.compile(r"delayed (\d+) min")
@@ -113,7 +113,7 @@ def name_sources(reply: str, facts: Iterable[Fact], question: str, *, begun: boo
     latest: dict[tuple[str, str], datetime] = {}
     for fact in facts:
         if fact.field in PRICE_FIELDS and fact.source not in (USER, DEMO_SOURCE):
-            key = (fact.source, _EXTENDED[language].get(fact.phase, ""))
+            key = (fact.source, EXTENDED_PHASES.get(fact.phase, {}).get(language, ""))
             latest[key] = max(fact.as_of, latest.get(key, fact.as_of))
     if not latest:
         return reply

@@ -12,10 +12,10 @@ from typing import Final, cast
 from finclaw.finance.history import ChartPeriod, Period, session_day
 from finclaw.finance.hours import VenueHours
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import DEMO_SOURCE, ExtendedPrice, Phase, Quote, percent
+from finclaw.finance.market import DEMO_SOURCE, ExtendedPrice, Quote, percent
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataUnsupported, name_failures
 from finclaw.finance.market_data.port import NewsItem
-from finclaw.finance.output import CALENDAR_SOURCE, translate_source
+from finclaw.finance.output import CALENDAR_SOURCE, EXTENDED_PHASES, translate_source
 from finclaw.finance.quote import QuoteBatch
 from finclaw.finance.venue import KRX, VENUES, Venue
 from finclaw.kernel.calendar import ClosedReason, Holiday
@@ -40,14 +40,13 @@ _KINDS_KO: Final = {
     "did not answer": "응답 없음",
 }
 """What a source did instead of answering, by the kind of its failure."""
-_PHASES: Final[dict[Phase, dict[Language, str]]] = {
+_PHASES: Final[dict[str, dict[Language, str]]] = {
+    **EXTENDED_PHASES,
     "regular": {"en": "regular session", "ko": "정규장"},
     "closed": {"en": "market closed", "ko": "장 마감"},
-    "pre": {"en": "pre-market", "ko": "프리마켓"},
-    "after": {"en": "after-market", "ko": "애프터마켓"},
     "continuous": {"en": "trades around the clock", "ko": "24시간 거래"},
+    "unknown": {"en": "hours not published", "ko": "시간 미공개"},
 }
-_CURRENCY_DISPLAYS: Final[dict[Language, CurrencyDisplay]] = {"en": "symbol", "ko": "name"}
 _AROUND_THE_CLOCK: Final = ("coin", "rate")
 _VENUES_KO: Final = {"NXT": "넥스트레이드"}
 _TEXTS: Final[dict[str, dict[Language, str]]] = {
@@ -89,6 +88,27 @@ _TEXTS: Final[dict[str, dict[Language, str]]] = {
     "no session on it": {"en": "closed", "ko": "휴장"},
     "until": {"en": "until {}", "ko": "({}까지)"},
     "hours": {"en": "Hours", "ko": "개장 시간"},
+    "weekend": {"en": "weekend", "ko": "주말"},
+    "before_open": {"en": "before the open", "ko": "개장 전"},
+    "after_close": {"en": "after the close", "ko": "장 마감"},
+    "up": {"en": "▲ up {}%", "ko": "▲ {}% 상승"},
+    "down": {"en": "▼ down {}%", "ko": "▼ {}% 하락"},
+    "change": {
+        "en": "**{title}**, {period}: {end}, {move} ({change}) since {day}.",
+        "ko": "**{title}**, {period}: {end}, {day} 대비 {move} ({change}).",
+    },
+    "extremes": {"en": "High {}, low {}.", "ko": "최고 {}, 최저 {}."},
+    "extreme closes": {"en": "Highest close {}, lowest close {}.", "ko": "종가 기준 최고 {}, 최저 {}."},
+    "news about": {"en": "News about {}", "ko": "{} 뉴스"},
+    "market news": {"en": "Market news", "ko": "시장 뉴스"},
+    "press releases": {"en": "From the central banks", "ko": "중앙은행 발표"},
+    "no news about": {"en": "There are no recent headlines about {}.", "ko": "{} 관련 최근 뉴스가 없습니다."},
+    "no press releases": {"en": "There are no recent press releases.", "ko": "최근 발표가 없습니다."},
+    "demo news": {"en": "Made up: no real news.", "ko": "데모 시장의 지어낸 제목입니다. 실제 뉴스가 아닙니다."},
+    "real news": {
+        "en": "Headlines and links alone; what they say is their publishers'.",
+        "ko": "제목과 링크만 전해 드리며, 내용은 각 매체의 것입니다.",
+    },
 }
 
 
@@ -164,7 +184,9 @@ def _describe_extended(quote: Quote, extended: ExtendedPrice, home: tzinfo | Non
     if change:
         move = f"{_arrow(change)} {change:+,f}%"
     at = write_moment(extended.as_of, zone_for(quote.instrument, home, language))
-    return _TEXTS["extended"][language].format(
+    return _text(
+        "extended",
+        language,
         phase=_PHASES[extended.phase][language].capitalize(),
         price=write_price(quote.instrument, extended.price, language),
         move=move,
@@ -172,8 +194,8 @@ def _describe_extended(quote: Quote, extended: ExtendedPrice, home: tzinfo | Non
     )
 
 
-def _text(key: str, language: Language, *values: object) -> str:
-    return _TEXTS[key][language].format(*values)
+def _text(key: str, language: Language, *values: object, **named: object) -> str:
+    return _TEXTS[key][language].format(*values, **named)
 
 
 def name_of(instrument: Instrument, language: Language) -> str:
@@ -183,7 +205,9 @@ def name_of(instrument: Instrument, language: Language) -> str:
 def title_of(instrument: Instrument, language: Language) -> str:
     """The name with its symbol: a price of the wrong company is seen at once."""
     name = name_of(instrument, language)
-    return name if name == instrument.symbol else f"{name} ({instrument.symbol})"
+    if name == instrument.symbol:
+        return name
+    return f"{name} ({instrument.symbol})"
 
 
 def name_venue(code: str, language: Language) -> str:
@@ -198,7 +222,7 @@ def name_venue(code: str, language: Language) -> str:
 def write_money(value: Decimal, currency: str, language: Language) -> str:
     """With the digits that the value has: those of a price are its market's, and none is added or taken away."""
     digits = max(0, -cast("int", value.as_tuple().exponent))
-    display = _CURRENCY_DISPLAYS[language]
+    display: CurrencyDisplay = "name" if language == "ko" else "symbol"
     return format_financial_number(
         value, language, currency, min_digits=digits, max_digits=digits, currency_display=display
     )
@@ -304,18 +328,6 @@ PERIOD_NAMES: Final[Mapping[Period | ChartPeriod, Mapping[Language, str]]] = {
     "5Y": {"en": "5 years", "ko": "5년"},
     "YTD": {"en": "this year", "ko": "올해"},
 }
-_MOVES: Final[dict[Language, tuple[str, str]]] = {
-    "en": ("▲ up {0}%", "▼ down {0}%"),
-    "ko": ("▲ {0}% 상승", "▼ {0}% 하락"),
-}
-_CHANGE: Final[dict[Language, str]] = {
-    "en": "**{title}**, {period}: {end}, {move} ({change}) since {day}.",
-    "ko": "**{title}**, {period}: {end}, {day} 대비 {move} ({change}).",
-}
-_EXTREMES: Final[dict[Language, dict[str, str]]] = {
-    "en": {"high": "High {}, low {}.", "highest_close": "Highest close {}, lowest close {}."},
-    "ko": {"high": "최고 {}, 최저 {}.", "highest_close": "종가 기준 최고 {}, 최저 {}."},
-}
 
 
 def describe_change(
@@ -333,7 +345,9 @@ def describe_change(
         price = write_price(instrument, end.value, language)
         none = _text("no session", language)
         return f"**{title_of(instrument, language)}**, {period}: {none} {price}.\n{provenance}."
-    change = _CHANGE[language].format(
+    change = _text(
+        "change",
+        language,
         title=title_of(instrument, language),
         period=period,
         end=write_price(instrument, end.value, language),
@@ -346,22 +360,25 @@ def describe_change(
 
 def _write_extremes(facts: Facts, language: Language) -> str:
     """The prices really reached, where that is known; else the highest and lowest close, unless they are one."""
-    high, low = "highest_close", "lowest_close"
-    if "high" in facts:
-        high, low = "high", "low"
-    if facts[high].value == facts[low].value:
+    key = "extremes"
+    high = facts.get("high")
+    low = facts.get("low")
+    if high is None or low is None:
+        key = "extreme closes"
+        high = facts["highest_close"]
+        low = facts["lowest_close"]
+    if high.value == low.value:
         return ""
-    return _EXTREMES[language][high].format(f"{facts[high].value:,}", f"{facts[low].value:,}")
+    return _text(key, language, f"{high.value:,}", f"{low.value:,}")
 
 
 def write_percent_move(change: Decimal, language: Language) -> str:
     """A sign and a word, so that nobody has to know the colours."""
-    up, down = _MOVES[language]
     if not change:
         return _text("unchanged", language)
     if change > 0:
-        return up.format(change)
-    return down.format(-change)
+        return _text("up", language, change)
+    return _text("down", language, -change)
 
 
 def write_provenance(instrument: Instrument, fact: Fact, home: tzinfo | None, language: Language) -> str:
@@ -418,18 +435,6 @@ def write_rates(facts: Iterable[Fact], language: Language) -> str:
     return _text("rates", language, rates)
 
 
-_REASONS: Final[dict[ClosedReason, dict[Language, str]]] = {
-    "weekend": {"en": "weekend", "ko": "주말"},
-    "before_open": {"en": "before the open", "ko": "개장 전"},
-    "after_close": {"en": "after the close", "ko": "장 마감"},
-}
-_OTHERS: Final[dict[str, dict[Language, str]]] = {
-    "pre": {"en": "pre-market", "ko": "프리마켓"},
-    "after": {"en": "after-market", "ko": "애프터마켓"},
-    "unknown": {"en": "hours not published", "ko": "시간 미공개"},
-}
-
-
 def describe_hours(hours: VenueHours, home: tzinfo | None, language: Language) -> str:
     opening = hours.opening
     if opening.is_open:
@@ -447,7 +452,7 @@ def describe_hours(hours: VenueHours, home: tzinfo | None, language: Language) -
     if hours.has_phase:
         phase = hours.phase
         until = _text("until", language, _both(phase.ends, hours.venue, home, language))
-        parts.append(f"{name_venue(phase.venue, language)} {_OTHERS[phase.name][language]} {until}")
+        parts.append(f"{name_venue(phase.venue, language)} {_PHASES[phase.name][language]} {until}")
     return f"**{name_venue(hours.venue.code, language)}** {' · '.join(parts)}"
 
 
@@ -471,7 +476,7 @@ def describe_session(
 def name_rest(rest: Holiday | ClosedReason, language: Language) -> str:
     if isinstance(rest, Holiday):
         return {"en": rest.name, "ko": rest.name_ko}[language]
-    return _REASONS[rest][language]
+    return _text(rest, language)
 
 
 def name_calendar(as_of: datetime, home: tzinfo | None, language: Language) -> str:
@@ -489,38 +494,24 @@ def _both(moment: datetime, venue: Venue, home: tzinfo | None, language: Languag
     return f"{there} ({here})"
 
 
-_NEWS: Final[dict[str, dict[Language, str]]] = {
-    "about": {"en": "News about {}", "ko": "{} 뉴스"},
-    "market": {"en": "Market news", "ko": "시장 뉴스"},
-    "banks": {"en": "From the central banks", "ko": "중앙은행 발표"},
-    "none about": {"en": "There are no recent headlines about {}.", "ko": "{} 관련 최근 뉴스가 없습니다."},
-    "none": {"en": "There are no recent press releases.", "ko": "최근 발표가 없습니다."},
-    "demo": {"en": "Made up: no real news.", "ko": "데모 시장의 지어낸 제목입니다. 실제 뉴스가 아닙니다."},
-    "real": {
-        "en": "Headlines and links alone; what they say is their publishers'.",
-        "ko": "제목과 링크만 전해 드리며, 내용은 각 매체의 것입니다.",
-    },
-}
-
-
 def describe_news(
     instrument: Instrument | None, items: Sequence[NewsItem], home: tzinfo | None, language: Language
 ) -> str:
     """Title, publisher, time and link of each, to the letter and without markup. Of the whole market only central
     banks publish for everybody."""
     where = _reader_zone(home, language)
-    heading = _NEWS["banks"][language]
-    none = _NEWS["none"][language]
-    origin = _NEWS["real"][language]
+    heading = _text("press releases", language)
+    origin = _text("real news", language)
     if any(each.source == DEMO_SOURCE for each in items):
-        heading = _NEWS["market"][language]
-        origin = _NEWS["demo"][language]
+        heading = _text("market news", language)
+        origin = _text("demo news", language)
     if instrument is not None:
         where = zone_for(instrument, home, language)
-        heading = _NEWS["about"][language].format(title_of(instrument, language))
-        none = _NEWS["none about"][language].format(title_of(instrument, language))
+        heading = _text("news about", language, title_of(instrument, language))
+    if not items and instrument is not None:
+        return _text("no news about", language, title_of(instrument, language))
     if not items:
-        return none
+        return _text("no press releases", language)
     blocks = [heading]
     for each in items:
         published = (write_source(each.publisher, language), write_moment(each.published_at, where))

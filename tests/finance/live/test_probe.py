@@ -14,7 +14,7 @@ from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixt
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.live import CANARIES, KNOWN_ON, LiveProbe, ProbeResult
-from finclaw.finance.live_market import MIGRATIONS, open_probe
+from finclaw.finance.live_market import MIGRATIONS, open_access
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 from finclaw.testing import FakeClock
@@ -28,7 +28,7 @@ def open_bench(state: Path, vendors: Vendors, **settings: Any) -> LiveProbe:
     known: Mapping[str, Instrument] = {**INSTRUMENTS, "SPX": spx, "AAPL": APPLE}
     database = ExtensionDatabase(state, "finance", MIGRATIONS, threaded=False)
     made, fetcher = settings_for(BASE, **settings), VendorFetcher(vendors)
-    return open_probe(made, fetcher, database, FakeClock(NOW), TableCalendar(), known.get)
+    return LiveProbe(open_access(made, fetcher, database, FakeClock(NOW), TableCalendar()), known.get)
 
 
 async def ask(state: Path, source: str, fault: str, **settings: Any) -> ProbeResult:

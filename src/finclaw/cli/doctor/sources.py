@@ -12,8 +12,8 @@ from finclaw.config.schema import Settings
 from finclaw.fetch.fetchers import open_fetchers
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instruments.added import KnownInstruments
-from finclaw.finance.live import ProbeResult
-from finclaw.finance.live_market import MIGRATIONS, fetch_rules, open_probe
+from finclaw.finance.live import LiveProbe, ProbeResult
+from finclaw.finance.live_market import MIGRATIONS, fetch_rules, open_access
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.storage.sqlite.extension import EXTENSIONS, ExtensionDatabase
 
@@ -61,7 +61,7 @@ async def _ask(settings: Settings, sources: Sequence[str], directory: Path) -> t
     fetcher = open_fetchers()(fetch_rules(settings.market_data))
     find = KnownInstruments(settings.state).get
     try:
-        probe = open_probe(settings.market_data, fetcher, database, SystemClock(), TableCalendar(), find)
-        return await probe.ask_all(sources)
+        access = open_access(settings.market_data, fetcher, database, SystemClock(), TableCalendar())
+        return await LiveProbe(access, find).ask_all(sources)
     finally:
         await database.close()

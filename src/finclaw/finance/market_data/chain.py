@@ -161,7 +161,6 @@ class ChainedMarketData:
             # The rules of prices hold; the close before it is not part of a fixing.
             reading = PriceReading(
                 instrument=pair,
-                source=rate.source,
                 price=rate.rate,
                 currency=quote,
                 as_of=rate.as_of,

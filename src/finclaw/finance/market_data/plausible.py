@@ -52,7 +52,6 @@ class PriceReading(Struct, frozen=True, kw_only=True):
     """A source's word about a price, not yet believed. Fields that it leaves open are None."""
 
     instrument: Instrument
-    source: str
     price: Decimal
     currency: str
     as_of: datetime
@@ -67,6 +66,8 @@ class PriceReading(Struct, frozen=True, kw_only=True):
     extended: ExtendedPrice | None = None
     slack: timedelta = timedelta(minutes=15)
     """How long after the close the source still stamps what was the last price of the session."""
+    source: str = ""
+    """Filled in where the source was asked."""
 
 
 def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> None:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Quote
@@ -131,7 +132,8 @@ class QuoteReader:
         checked: dict[str, PriceReading | DataError] = {}
         for each in batch:
             try:
-                checked[each.symbol] = self._check(answers.get(each.symbol), each)
+                reading = self._check(answers.get(each.symbol), each)
+                checked[each.symbol] = replace(reading, source=source.info.name)
             except DataError as error:
                 error.name_source(source.info.name)
                 checked[each.symbol] = error

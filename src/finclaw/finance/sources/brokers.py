@@ -1,6 +1,7 @@
 """Brokers, with the key of an account: KIS and Toss Securities. Only requests that look are in here."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final, Generic, TypeVar
@@ -174,7 +175,6 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
         raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
         instrument=instrument,
-        source=client.name,
         price=price,
         currency="KRW",
         as_of=client.now(),
@@ -188,14 +188,11 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
 
 def _explain(client: SourceClient, body: bytes) -> DataError | None:
     """The error in an answer whose status alone says too little."""
-    try:
+    with suppress(DecodeError, UnicodeDecodeError):
         problem = json.decode(body, type=_KisProblem)
-    except (DecodeError, UnicodeDecodeError):
-        return None
-    code = problem.msg_cd or problem.error_code
-    if not code:
-        return None
-    return _error_of(client, code)
+        if code := problem.msg_cd or problem.error_code:
+            return _error_of(client, code)
+    return None
 
 
 def _error_of(client: SourceClient, code: str) -> DataError:
@@ -331,7 +328,6 @@ def _read_toss_price(
     last = read_number(price.last_price, "a price")
     reading = PriceReading(
         instrument=instrument,
-        source=client.name,
         price=last,
         currency=price.currency,
         as_of=read_time(price.timestamp),

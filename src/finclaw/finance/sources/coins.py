@@ -100,7 +100,6 @@ class Upbit(_CoinSource):
             raise DataMalformed(f"'s change of {instrument.symbol} does not fit its price")
         return PriceReading(
             instrument=instrument,
-            source=self.info.name,
             price=price,
             currency="KRW",
             as_of=read_epoch(ticker.trade_timestamp / 1_000),
@@ -185,7 +184,6 @@ class Coinbase(_CoinSource):
         before = days.get(as_of.date() - _DAY)
         return PriceReading(
             instrument=instrument,
-            source=self.info.name,
             price=read_number(ticker.price, "a price"),
             currency="USD",
             as_of=as_of,
@@ -268,7 +266,6 @@ class Kraken(_CoinSource):
         (pair,) = answer.result.values()
         return PriceReading(
             instrument=instrument,
-            source=self.info.name,
             price=read_number(pair.c[0], "a price"),
             currency="USD",
             as_of=client.now(),

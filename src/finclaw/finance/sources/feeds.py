@@ -13,6 +13,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import islice
@@ -55,17 +56,10 @@ class GoogleNews(DataSource):
             name = instrument.name_en
             edition = {"hl": "en-US", "gl": "US", "ceid": "US:en"}
         query = {"q": f'"{name}" when:{_WINDOW.days}d', **edition}
-        body = await client.get_body("rss/search", query, headers=_XML)
-        entries = await asyncio.to_thread(parse_feed, body, client.now())
+        entries = await read_feed(client, "rss/search", query)
+        # The publisher has an element of its own.
         items = [
-            NewsItem(
-                title=each.title.removesuffix(f" - {each.author}"),  # the publisher has an element of its own
-                url=each.url,
-                publisher=each.author,
-                published_at=each.published_at,
-                source=client.name,
-                symbols=(instrument.symbol,),
-            )
+            each.as_news(client, each.author, each.title.removesuffix(f" - {each.author}"), (instrument.symbol,))
             for each in entries
         ]
         return newest(items, client, _WINDOW, limit)
@@ -91,16 +85,10 @@ class CentralBanks(DataSource):
         """One bank that does not answer leaves the others."""
         path, publisher = _BANKS[bank]
         try:
-            body = await client.get_body(path, api=bank, headers=_XML)
-            entries = await asyncio.to_thread(parse_feed, body, client.now())
+            entries = await read_feed(client, path, api=bank)
         except DataError as error:
             return error
-        return [
-            NewsItem(
-                title=each.title, url=each.url, publisher=publisher, published_at=each.published_at, source=client.name
-            )
-            for each in entries
-        ]
+        return [each.as_news(client, publisher) for each in entries]
 
 
 def newest(items: Iterable[NewsItem], client: SourceClient, window: timedelta, limit: int) -> list[NewsItem]:
@@ -136,7 +124,6 @@ _DC: Final = "{http://purl.org/dc/elements/1.1/}"
 _MOST: Final = 200
 """Entries that are read; feeds list a hundred at most."""
 _MOST_ELEMENTS: Final = 100_000
-_LONGEST_TITLE: Final = 300
 _TAGS: Final = re.compile(r"<[^<>]{0,200}>")
 _UNSEEN: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]+"
@@ -152,12 +139,31 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
     published_at: datetime
     author: str = ""
 
+    def as_news(self, client: SourceClient, publisher: str, title: str = "", symbols: tuple[str, ...] = ()) -> NewsItem:
+        return NewsItem(
+            title=title or self.title,
+            url=self.url,
+            publisher=publisher,
+            published_at=self.published_at,
+            source=client.name,
+            symbols=symbols,
+        )
 
-def parse_feed(body: bytes, now: datetime) -> list[FeedEntry]:
-    """The entries in the feed's order, without those that lack a time or lie ahead. Raises DataMalformed.
 
-    For a worker thread: a feed may have megabytes.
-    """
+async def read_feed(
+    client: SourceClient,
+    path: str,
+    query: Mapping[str, str] | None = None,
+    *,
+    api: str = "api",
+    headers: Mapping[str, str] = _XML,
+) -> list[FeedEntry]:
+    """The entries in the feed's order, without those that lack a time or lie ahead. Raises DataError."""
+    body = await client.get_body(path, query, api=api, headers=headers)
+    return await asyncio.to_thread(_parse_feed, body, client.now())  # a feed may have megabytes
+
+
+def _parse_feed(body: bytes, now: datetime) -> list[FeedEntry]:
     chunks = (body[start : start + CHUNK] for start in range(0, len(body), CHUNK))
     items = iterate_elements(chunks, {"rss": "item", f"{_ATOM}feed": f"{_ATOM}entry"}, _MOST_ELEMENTS)
     readers = {"item": _read_item, f"{_ATOM}entry": _read_entry}
@@ -169,43 +175,41 @@ def is_web_address(text: str) -> bool:
     return text.startswith(("https://", "http://"))
 
 
-def clean_line(text: str, longest: int = _LONGEST_TITLE) -> str:
+def clean_line(text: str, longest: int = 300) -> str:
     """Words on one line, without markup and without signs that nobody sees."""
     plain = html.unescape(_TAGS.sub("", html.unescape(text[: 10 * longest])))
     return " ".join(_UNSEEN.sub(" ", plain).split())[:longest]
 
 
 def _read_item(item: ET.Element) -> FeedEntry | None:
-    moment = _read_time(item.findtext("pubDate") or item.findtext(f"{_DC}date") or "")
-    author = item.findtext("source") or item.findtext(f"{_DC}creator") or ""
-    return _make_entry(item.findtext("title"), item.findtext("link"), moment, author)
+    published = item.findtext("pubDate") or item.findtext(f"{_DC}date")
+    author = item.findtext("source") or item.findtext(f"{_DC}creator")
+    return _make_entry(item.findtext("title"), item.findtext("link"), published, author)
 
 
 def _read_entry(item: ET.Element) -> FeedEntry | None:
     links = item.findall(f"{_ATOM}link")
     link = next((each.get("href") for each in links if each.get("rel", "alternate") == "alternate"), None)
-    moment = _read_time(item.findtext(f"{_ATOM}updated") or item.findtext(f"{_ATOM}published") or "")
-    author = item.findtext(f"{_ATOM}author/{_ATOM}name") or ""
-    return _make_entry(item.findtext(f"{_ATOM}title"), link, moment, author)
+    published = item.findtext(f"{_ATOM}updated") or item.findtext(f"{_ATOM}published")
+    return _make_entry(item.findtext(f"{_ATOM}title"), link, published, item.findtext(f"{_ATOM}author/{_ATOM}name"))
 
 
-def _make_entry(title: str | None, url: str | None, moment: datetime | None, author: str) -> FeedEntry | None:
+def _make_entry(title: str | None, url: str | None, published: str | None, author: str | None) -> FeedEntry | None:
     address = (url or "").strip()
     line = clean_line(title or "")
+    moment = _read_time((published or "").strip())
     if moment is None or not line or not is_web_address(address) or len(address) > 2_000:
         return None
-    return FeedEntry(title=line, url=address, published_at=moment, author=clean_line(author, 100))
+    return FeedEntry(title=line, url=address, published_at=moment, author=clean_line(author or "", 100))
 
 
 def _read_time(text: str) -> datetime | None:
     """A time as RSS or as ISO has it; None for one without its zone, which could be any hour."""
-    text = text.strip()
-    try:
-        moment = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
+    read = datetime.fromisoformat if text[:4].isdigit() else parsedate_to_datetime
+    with suppress(ValueError, IndexError, OverflowError):
+        moment = read(text)
         if moment.tzinfo is not None:
             return moment.astimezone(UTC)
-    except (ValueError, IndexError, OverflowError):
-        pass
     return None
 
 
@@ -236,7 +240,7 @@ def iterate_elements(chunks: Iterable[bytes], wanted: Mapping[str, str], most: i
                 if event == "start":
                     open_elements.append(element)
                     count += 1
-                    tag = wanted.get(element.tag) if count == 1 else tag
+                    tag = tag or wanted.get(element.tag)
                     if tag is None or count > most or len(open_elements) > _DEEPEST:
                         raise DataMalformed("answered another document than expected")
                     if not inside and element.tag == tag:

@@ -21,7 +21,7 @@ from finclaw.finance.market_data.errors import (
 from finclaw.finance.market_data.port import CompanyProfile, Filing, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import clean_line, iterate_elements, parse_feed, read_archived_file
+from finclaw.finance.sources.feeds import clean_line, iterate_elements, read_archived_file, read_feed
 from finclaw.finance.sources.reading import read_day
 from finclaw.finance.venue import KRX
 from finclaw.kernel.fact import Fact
@@ -51,8 +51,7 @@ class DartFeed(_KoreanFilings):
     info = SOURCES["dart"]
 
     async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
-        body = await client.get_body("api/todayRSS.xml", headers={"Accept": "application/rss+xml, text/xml"})
-        entries = await asyncio.to_thread(parse_feed, body, client.now())
+        entries = await read_feed(client, "api/todayRSS.xml", headers={"Accept": "application/rss+xml, text/xml"})
         # The creator is the company's whole name: 삼성전자 must not bring the filings of 삼성전자서비스.
         wanted = key_of(instrument.name_ko)
         filings = [
@@ -127,7 +126,11 @@ class OpenDart(_KoreanFilings):
 def _parse_company_numbers(body: bytes) -> dict[str, str]:
     """OpenDART's numbers of listed companies by their codes. Raises DataError, also for an error instead of a ZIP."""
     if not body.startswith(b"PK"):
-        raise _read_error(body)
+        try:
+            answer = json.decode(body, type=_ListAnswer)
+        except ValueError as error:
+            raise _error_of("", "what is no archive") from error
+        raise _error_of(answer.status, answer.message)
     found: dict[str, tuple[str, str]] = {}
     try:
         for row in iterate_elements(read_archived_file(body, _LARGEST), {"result": "list"}, _MOST_ELEMENTS):
@@ -159,14 +162,6 @@ def _read_filing(row: _Row, instrument: Instrument, source: str) -> Filing:
     )
 
 
-def _read_error(body: bytes) -> DataError:
-    try:
-        answer = json.decode(body, type=_ListAnswer)
-    except (ValueError, UnicodeDecodeError):
-        return _error_of("", "what is no archive")
-    return _error_of(answer.status, answer.message)
-
-
 def _error_of(code: str, message: str) -> DataError:
     kind = _ERRORS.get(code, DataMalformed)
     return kind(f"answered {code or 'no code'}: {clean_line(message, 120)}")
@@ -178,8 +173,6 @@ _FIGURES: Final = {
     "eps_diluted": ("EarningsPerShareDiluted",),
 }
 """Concepts of a figure: companies change from one to another over the years."""
-_ANNUAL: Final = (350, 380)
-"""Days of a year's figure. Quarters and years to date have the same concept."""
 
 
 class _Recent(Struct, rename="camel"):
@@ -212,6 +205,11 @@ class _ReportedFigure(Struct, frozen=True):
     form: str
     start: date | None = None
 
+    @property
+    def is_annual(self) -> bool:
+        """By its own days, never by `fy`: quarters and years to date have the same concept."""
+        return self.start is not None and 350 <= (self.end - self.start).days <= 380
+
 
 class _Concept(Struct):
     units: dict[str, list[_ReportedFigure]]
@@ -231,8 +229,7 @@ class Edgar(DataSource):
     info = SOURCES["edgar"]
 
     def __init__(self, contact: str = "") -> None:
-        """`contact`: an address of mail, which the SEC wants in every request."""
-        self._contact = contact
+        self._contact = contact  # an address of mail, which the SEC wants in every request
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         return bool(instrument.cik) and kind in ("filings", "profile", "news")
@@ -277,17 +274,9 @@ class Edgar(DataSource):
         if instrument is None or not instrument.cik:
             raise DataUnsupported("has news of US companies alone")
         query = {"action": "getcompany", "CIK": f"{instrument.cik:010}", "type": "8-K", "output": "atom"}
-        body = await client.get_body("cgi-bin/browse-edgar", query, api="www", headers=self._headers())
-        entries = await asyncio.to_thread(parse_feed, body, client.now())
+        entries = await read_feed(client, "cgi-bin/browse-edgar", query, api="www", headers=self._headers())
         return [
-            NewsItem(
-                title=f"{instrument.name_en}: {each.title}",
-                url=each.url,
-                publisher="SEC EDGAR",
-                published_at=each.published_at,
-                source=client.name,
-                symbols=(instrument.symbol,),
-            )
+            each.as_news(client, "SEC EDGAR", f"{instrument.name_en}: {each.title}", (instrument.symbol,))
             for each in entries[:limit]
         ]
 
@@ -309,6 +298,7 @@ def _read_filings(found: _Submissions, instrument: Instrument, source: str) -> l
     titles = recent.primary_doc_description
     if len(titles) != count:
         titles = recent.form
+    folder = f"https://www.sec.gov/Archives/edgar/data/{instrument.cik}"
     rows = zip(recent.accession_number, recent.filing_date, recent.form, recent.primary_document, titles, strict=True)
     filings = [
         Filing(
@@ -316,7 +306,7 @@ def _read_filings(found: _Submissions, instrument: Instrument, source: str) -> l
             form=clean_line(form, 40),
             title=clean_line(title or form),
             filed_on=filed,
-            url=_document_url(instrument.cik, accession, document),
+            url=f"{folder}/{accession.replace('-', '')}/{document}".removesuffix("/"),
             source=source,
         )
         for accession, filed, form, document, title in rows
@@ -330,23 +320,12 @@ def _latest_figures(found: _Facts) -> dict[str, tuple[str, _ReportedFigure]]:
     latest: dict[str, tuple[str, _ReportedFigure]] = {}
     for name, tags in _FIGURES.items():
         units = [unit for tag in tags if tag in concepts for unit in concepts[tag].units.items()]
-        years = [(unit, each) for unit, rows in units for each in rows if _is_annual(each)]
+        years = [(unit, each) for unit, rows in units for each in rows if each.is_annual]
         if years:
             latest[name] = max(years, key=lambda each: (each[1].end, each[1].filed))
     return latest
 
 
-def _is_annual(figure: _ReportedFigure) -> bool:
-    """A period is told by its own days, never by `fy`."""
-    least, most = _ANNUAL
-    return figure.start is not None and least <= (figure.end - figure.start).days <= most
-
-
 def _check_number(told: str | int, instrument: Instrument) -> None:
     if int(told) != instrument.cik:
         raise DataMalformed(f"gave company {told}, not {instrument.cik}")
-
-
-def _document_url(cik: int, accession: str, document: str) -> str:
-    folder = f"https://www.sec.gov/Archives/edgar/data/{cik}/{accession.replace('-', '')}"
-    return "/".join(filter(None, (folder, document)))

@@ -169,7 +169,6 @@ def _read_price(instrument: Instrument, price: _Price, per: int = 1) -> PriceRea
     exchange = price.stock_exchange_type or _Exchange()
     return PriceReading(
         instrument=instrument,
-        source=Naver.info.name,
         price=trim(last / per),
         currency=currency,
         as_of=read_time(price.local_traded_at),

@@ -1,6 +1,7 @@
 """Vendors of US stocks: Alpaca and Finnhub with a free key, and Nasdaq's calendar of earnings."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -176,10 +177,9 @@ def _make_reading(
             raise DataUnsupported(f"has no trade of {instrument.symbol}")
         return PriceReading(
             instrument=instrument,
-            source=client.name,
             price=read_number(trade.latest_trade.p, "a price"),
             currency="USD",
-            as_of=read_time(_shorten(trade.latest_trade.t)),
+            as_of=read_time(trade.latest_trade.t),
             previous_close=before,
             venue="IEX",
         )
@@ -187,21 +187,12 @@ def _make_reading(
         raise DataStale(f"has no bar of {session.day} yet")
     return PriceReading(
         instrument=instrument,
-        source=client.name,
         price=read_number(days[session.day].c, "a price"),
         currency="USD",
         as_of=session.closes,
         previous_close=before,
         volume=int(days[session.day].v),
     )
-
-
-def _shorten(text: str) -> str:
-    """Their times have nanoseconds, which Python's have not."""
-    head, dot, tail = text.partition(".")
-    if not dot:
-        return text
-    return f"{head}.{tail.removesuffix('Z')[:6]}Z"
 
 
 _FINNHUB_NEWS: Final = timedelta(days=14)
@@ -307,7 +298,6 @@ def _parse_quote(found: _Quote, client: SourceClient, instrument: Instrument) ->
         raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
         instrument=instrument,
-        source=client.name,
         price=price,
         currency="USD",
         as_of=read_epoch(found.t),
@@ -393,11 +383,9 @@ class NasdaqCalendar(DataSource):
 
 def _read_dollars(text: str) -> Decimal | None:
     """`$1.20`, and `($0.15)` for a loss. None for what is no amount: an estimate is left out, never guessed."""
-    plain = text.strip().replace("$", "").replace(",", "")
-    is_loss = plain.startswith("(") and plain.endswith(")")
-    digits = plain.strip("()-")
-    if not digits.replace(".", "", 1).isdecimal() or not digits.isascii():
+    found = re.fullmatch(r"(-|\()?(\d+\.?\d*|\.\d+)\)?", text.strip().replace("$", "").replace(",", ""), re.ASCII)
+    if found is None:
         return None
-    if is_loss or plain.startswith("-"):
-        return -Decimal(digits)
-    return Decimal(digits)
+    if found[1]:
+        return -Decimal(found[2])
+    return Decimal(found[2])

@@ -99,7 +99,6 @@ class Yahoo(DataSource):
         rows = list(_rows(result))
         return PriceReading(
             instrument=instrument,
-            source=client.name,
             price=trim(read_number(meta.regular_market_price, "a price"), meta.price_hint),
             currency=meta.currency or "",
             as_of=as_of,
