@@ -8,8 +8,7 @@ _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
 _DECLARED: Final = re.compile(
     rb"""<(?:meta|\?xml)[^>]{1,400}?(?:charset|encoding)\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I
 )
-_LOOKED_AT: Final = 2_048
-"""Bytes at the beginning in which a page may name its charset."""
+_LOOKED_AT: Final = 2_048  # bytes at the beginning in which a page may name its charset
 
 # fmt: off
 _CODECS: Final = {

@@ -32,8 +32,7 @@ class Location:
     host: str
     """In lower case and ASCII: a name without its last dot, or an address without brackets."""
     port: int
-    target: str
-    """Path and query, as they are sent."""
+    target: str  # path and query, as they are sent
 
     @property
     def origin(self) -> tuple[str, str, int]:

@@ -14,8 +14,7 @@ from finclaw.kernel.fetch import FetchReply, FetchRequest
 
 _AT_ONCE: Final = 4
 _KEPT_BYTES: Final = 8_000_000
-_KEPT_REPLY: Final = 1_000_000
-"""Bytes of one reply: a longer one is asked for anew."""
+_KEPT_REPLY: Final = 1_000_000  # bytes of one reply: a longer one is asked for anew
 _KEPT_REPLIES: Final = 500
 _KEPT_HEADERS: Final = ("etag", "last-modified")
 

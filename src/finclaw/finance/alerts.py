@@ -20,8 +20,7 @@ from finclaw.kernel.port import Tool, ToolOutput, ToolScope
 from finclaw.tools.define import tool
 
 MOST = 20
-_PLAUSIBLE = 5
-"""So many times the price, or its part, may be named without a currency."""
+_PLAUSIBLE = 5  # so many times the price, or its part, may be named without a currency
 
 Side = Literal["above", "below"]
 
@@ -55,10 +54,6 @@ class ImpossiblePrice(ToolError):
 
 class ImplausiblePrice(ToolError):
     """A price far from the market's, without a currency: perhaps another is meant. Suggestion: the instrument's own."""
-
-
-class TooManyAlerts(ToolError):
-    pass
 
 
 class AddArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,14 +90,13 @@ class Alerts:
         instrument = resolve(self._market, args.symbol)
         quote = await self._market.quote(instrument.symbol)
         price = _threshold(instrument, args, quote.price)
-        seen: Side = "above" if price > quote.price else "below"
-        side = args.side or seen
-        alert = Alert(instrument, side, price, self._market.now())
+        side: Side = "above" if price > quote.price else "below"
+        alert = Alert(instrument, args.side or side, price, self._market.now())
         mine = self._mine(scope)
         # A call that is run again after a crash, or a wish told twice, leaves one alert.
         if not any(replace(each, since=alert.since) == alert for each in mine):
             if len(mine) >= MOST:
-                raise TooManyAlerts(f"There are {MOST} alerts already. Ask the user which one to remove.")
+                raise ToolError(f"There are {MOST} alerts already. Ask the user which one to remove.")
             self._kept[_whose(scope)] = (*mine, alert)
         return _alerts_output("set", [(alert, quote)])
 
@@ -173,13 +167,12 @@ def _alerts_output(what: str, alerts: list[tuple[Alert, Quote]]) -> ToolOutput:
                 }
             )
         )
+        of_alert = (
+            price_fact(instrument, "threshold", alert.price, alert.since, USER),
+            price_fact(instrument, "price", quote.price, quote.as_of, quote.source),
+            plain_fact(instrument.symbol, "is_above", Decimal(alert.side == "above"), "", alert.since, USER),
+            plain_fact(instrument.symbol, "is_reached", Decimal(reached), "", quote.as_of, quote.source),
+        )
         # Two alerts on one instrument are two subjects, or their thresholds would be one fact with two values.
-        subject = f"{instrument.symbol}#{place}"
-        threshold = price_fact(instrument, "threshold", alert.price, alert.since, USER)
-        price = price_fact(instrument, "price", quote.price, quote.as_of, quote.source)
-        facts += [replace(threshold, subject=subject), replace(price, subject=subject)]
-        facts += [
-            plain_fact(subject, "is_above", Decimal(alert.side == "above"), "", alert.since, USER),
-            plain_fact(subject, "is_reached", Decimal(reached), "", quote.as_of, quote.source),
-        ]
+        facts += [replace(each, subject=f"{instrument.symbol}#{place}") for each in of_alert]
     return ToolOutput("\n\n".join(texts), tuple(facts))

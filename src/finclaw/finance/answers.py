@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple
 from msgspec import Struct
 
 from finclaw.errors import ToolError
+from finclaw.finance import words
 from finclaw.finance.convert import SameCurrency, load_conversion
 from finclaw.finance.documents import news_facts
 from finclaw.finance.hours import find_venues, load_hours
@@ -18,17 +19,6 @@ from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.quote import QuoteBatch, load_quotes
 from finclaw.finance.resolve import Settle, ask_which, find_instruments
 from finclaw.finance.watchlist import MOST_WATCHED, TooManyWatched, WatchDesk
-from finclaw.finance.words import (
-    describe_conversion,
-    describe_hours,
-    describe_missing,
-    describe_news,
-    describe_quote,
-    explain_missing,
-    list_quotes,
-    name_calendar,
-    title_of,
-)
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.envelope import ActionButton, Capabilities
 from finclaw.kernel.person import zone_of
@@ -59,8 +49,6 @@ _SAME_CURRENCY: Final[dict[Language, str]] = {
     "en": "Both sides are {0}. Which other currency do you mean?",
     "ko": "두 통화가 모두 {0}입니다. 어떤 통화로 바꿀까요?",
 }
-_NEWS: Final[dict[Language, str]] = {"en": "News", "ko": "뉴스"}
-_NEWS_ABOUT: Final[dict[Language, str]] = {"en": "News about {0}", "ko": "{0} 뉴스"}
 
 
 class CommandMarket(Struct, frozen=True, kw_only=True):
@@ -89,7 +77,7 @@ class MarketAnswers:
         if len(instruments) > 1 or not found.quotes:
             return _list_reply(found, scope)
         (quote,) = found.quotes
-        text = describe_quote(quote, zone_of(scope.person), scope.language)
+        text = words.describe_quote(quote, zone_of(scope.person), scope.language)
         return CommandReply(text, kind="reply", facts=found.facts(), actions=self._next(quote, scope))
 
     async def answer_fx(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
@@ -108,11 +96,13 @@ class MarketAnswers:
         except SameCurrency:
             return CommandReply(_SAME_CURRENCY[language].format(target))
         except DataError as error:
-            return CommandReply(explain_missing(f"{wanted.base}/{target}", error, language))
+            return CommandReply(words.explain_missing(f"{wanted.base}/{target}", error, language))
         except ToolError as error:
             return CommandReply(str(error))
         facts = done.facts()
-        return CommandReply(describe_conversion(facts, zone_of(scope.person), language), kind="reply", facts=facts)
+        return CommandReply(
+            words.describe_conversion(facts, zone_of(scope.person), language), kind="reply", facts=facts
+        )
 
     async def answer_market(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         name = " ".join(args)
@@ -124,35 +114,32 @@ class MarketAnswers:
         home = zone_of(scope.person)
         now = market.now()
         hours = [load_hours(self._desk.calendar, each, now) for each in venues]
-        lines = [describe_hours(each, home, scope.language) for each in hours]
-        lines.append(name_calendar(now, home, scope.language))
+        lines = [words.describe_hours(each, home, scope.language) for each in hours]
+        lines.append(words.name_calendar(now, home, scope.language))
         facts = [fact for each in hours for fact in each.facts()]
         if not args:
             found = await self._load(_OVERVIEW)
             if found.quotes:
-                lines += ["", list_quotes(found.quotes, home, scope.language)]
-            lines += describe_missing(found, scope.language)
+                lines += ["", words.list_quotes(found.quotes, home, scope.language)]
+            lines += words.describe_missing(found, scope.language)
             facts += found.facts()
         return CommandReply("\n".join(lines), kind="reply", facts=tuple(facts))
 
     async def answer_news(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         name = " ".join(args)
         instrument: Instrument | None = None
-        symbol: str | None = None
-        what = _NEWS[scope.language]
         if name:
             try:
                 instrument = (await self._find(name, scope))[0]
             except ToolError as error:
                 return self._ask_which(error, name, scope, "news")
-            symbol = instrument.symbol
-            what = _NEWS_ABOUT[scope.language].format(title_of(instrument, scope.language))
         try:
-            items = await self._desk.data.news(symbol, _HEADLINES)
+            items = await self._desk.data.news(instrument and instrument.symbol, _HEADLINES)
         except DataError as error:
-            return CommandReply(explain_missing(what, error, scope.language))
+            about = words.name_news(instrument, scope.language)
+            return CommandReply(words.explain_missing(about, error, scope.language))
         # To the letter: a headline is somebody else's words, and may not bring markup or control tokens.
-        text = describe_news(instrument, items, zone_of(scope.person), scope.language)
+        text = words.describe_news(instrument, items, zone_of(scope.person), scope.language)
         return CommandReply(text, facts=news_facts(instrument, items))
 
     async def _find(self, name: str, scope: CommandScope) -> list[Instrument]:
@@ -177,8 +164,8 @@ class MarketAnswers:
 
 
 def _list_reply(found: QuoteBatch, scope: CommandScope) -> CommandReply:
-    listed = list_quotes(found.quotes, zone_of(scope.person), scope.language)
-    text = "\n".join(filter(None, (listed, *describe_missing(found, scope.language))))
+    listed = words.list_quotes(found.quotes, zone_of(scope.person), scope.language)
+    text = "\n".join(filter(None, (listed, *words.describe_missing(found, scope.language))))
     if not found.quotes:
         return CommandReply(text)
     return CommandReply(text, kind="reply", facts=found.facts())
@@ -198,8 +185,7 @@ class FxRequest(NamedTuple):
     amount: Decimal | None = None
     base: str | None = None
     target: str | None = None
-    left: str = ""
-    """A word that is neither, or a third currency."""
+    left: str = ""  # a word that is neither, or a third currency
 
 
 def read_fx(args: Sequence[str]) -> FxRequest:
@@ -293,7 +279,7 @@ class WatchRequest(NamedTuple):
     """A line behind `/watch`, read. A bare name adds it."""
 
     verb: WatchVerb
-    words: str = ""
+    names: str = ""
 
 
 def read_watch(args: Sequence[str]) -> WatchRequest:
@@ -322,15 +308,15 @@ class WatchAnswers:
         wanted = read_watch(args)
         if wanted.verb == "list":
             return await self._list(scope)
-        if not wanted.words:
+        if not wanted.names:
             return _private(_WHICH[language].format(self._prefix, _VERB_NAMES[language][wanted.verb]), scope)
-        if wanted.verb == "remove" and wanted.words.casefold() in _ALL:
+        if wanted.verb == "remove" and wanted.names.casefold() in _ALL:
             return await self._change("remove", None, scope)
         try:
-            instruments = await find_instruments(self._desk.market, self._settle, wanted.words, scope.person, language)
+            instruments = await find_instruments(self._desk.market, self._settle, wanted.names, scope.person, language)
         except ToolError as error:
             line = f"{self._prefix}watch {wanted.verb}"
-            return ask_which(error, wanted.words, language, lambda symbol: f"{line} {symbol}")
+            return ask_which(error, wanted.names, language, lambda symbol: f"{line} {symbol}")
         return await self._change(wanted.verb, [each.symbol for each in instruments], scope)
 
     async def _list(self, scope: CommandScope) -> CommandReply:
@@ -340,8 +326,8 @@ class WatchAnswers:
             return _private(_EMPTY[language].format(self._prefix), scope)
         watched = await load_quotes(self._desk.market, self._desk.data(), symbols)
         heading = _HEADING[language].format(watched.count)
-        quotes = list_quotes(watched.quotes, zone_of(scope.person), language)
-        missing = "\n".join(describe_missing(watched, language))
+        quotes = words.list_quotes(watched.quotes, zone_of(scope.person), language)
+        missing = "\n".join(words.describe_missing(watched, language))
         text = "\n\n".join(filter(None, (heading, quotes, missing)))
         return CommandReply(text, kind="reply", facts=watched.facts(), ephemeral=_is_shared(scope))
 
@@ -367,9 +353,7 @@ class WatchAnswers:
 
     def _title(self, symbol: str, language: Language) -> str:
         found = self._desk.market.instruments.get(symbol)
-        if found is None:
-            return symbol
-        return title_of(found, language)
+        return words.title_of(found, language) if found is not None else symbol
 
 
 def _private(text: str, scope: CommandScope) -> CommandReply:

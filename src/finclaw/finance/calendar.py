@@ -14,8 +14,7 @@ from finclaw.kernel.calendar import ClosedReason, Holiday, Opening, Session, Tra
 from finclaw.kernel.extension import Finding
 
 _DAY = timedelta(days=1)
-_LONGEST_BREAK = 15
-"""Days without a session that are believed; Chuseok and a weekend make nine."""
+_LONGEST_BREAK = 15  # days without a session that are believed; Chuseok and a weekend make nine
 _BEYOND = "the calendar does not reach so far"
 _UNPUBLISHED = "the regular session has other hours on this day, and none were published for this phase"
 
@@ -219,8 +218,7 @@ class SessionTables(Struct, frozen=True, kw_only=True):
 
     first_day: date
     last_day: date
-    names: Mapping[str, str]
-    """Korean names of holidays by their English ones."""
+    names: Mapping[str, str]  # Korean names of holidays by their English ones
     closed: Mapping[str, Mapping[date, str]]
     hours: Mapping[str, Mapping[date, tuple[time, time]]]
     phases: tuple[PhaseRow, ...]

@@ -1,5 +1,6 @@
 """Price changes over a period, and the tools that show the history of one instrument and compare several."""
 
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -8,7 +9,7 @@ from msgspec import Meta, Struct
 
 from finclaw.errors import ToolError
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import Bar, Market, percent
+from finclaw.finance.market import Bar, Market, join_bars, percent
 from finclaw.finance.output import identity, minute, plain_fact, price_fact, record
 from finclaw.finance.quote import ListedName, SymbolName
 from finclaw.finance.resolve import SeveralNames, resolve
@@ -167,8 +168,7 @@ _HISTORY = (
     "`on`: the close of that day instead."
 )
 _FIRST_DAY = date(2025, 1, 1)
-_MOST_CLOSES = 24
-"""A year has 250; the model needs the shape and not every day."""
+_MOST_CLOSES = 24  # a year has 250; the model needs the shape and not every day
 
 
 OneDay = Annotated[
@@ -216,31 +216,29 @@ def history_tool(market: Market) -> Tool:
 async def _close_on(market: Market, instrument: Instrument, wanted: str) -> ToolOutput:
     today = market.now().astimezone(VENUES[instrument.exchange].tz).date()
     day = _date(wanted, today)
-    missing = NoSuchSession(
+    if day is not None and _FIRST_DAY <= day <= today:
+        found = await market.closes(instrument.symbol, day)
+        if found.prices and session_day(instrument, found.prices[0][0]) == day:
+            at, close = found.prices[0]
+            lines = {"date": day, "close": close, "as_of": minute(at), "source": found.source}
+            fact = price_fact(instrument, "close", close, at, found.source)
+            return ToolOutput(record({**identity(instrument), **lines}), (fact,))
+    raise NoSuchSession(
         f"There is no close of {instrument.symbol} on {day or wanted}. Say so and give no figure.",
         suggestion=str(day or wanted),
     )
-    if day is None or not _FIRST_DAY <= day <= today:
-        raise missing
-    found = await market.closes(instrument.symbol, day)
-    if not found.prices or session_day(instrument, found.prices[0][0]) != day:
-        raise missing
-    at, close = found.prices[0]
-    text = record({**identity(instrument), "date": day, "close": close, "as_of": minute(at), "source": found.source})
-    return ToolOutput(text, (price_fact(instrument, "close", close, at, found.source),))
 
 
 def _date(wanted: str, today: date) -> date | None:
     """None when there is no such day, as on the thirtieth of February."""
-    try:
+    with suppress(ValueError):
         if len(wanted) > len("03-03"):
             return date.fromisoformat(wanted)
         this_year = date.fromisoformat(f"{today.year}-{wanted}")
         if this_year > today:
             return this_year.replace(year=today.year - 1)
         return this_year
-    except ValueError:
-        return None
+    return None
 
 
 def _table(moved: Move, bars: tuple[Bar, ...]) -> str:
@@ -258,13 +256,14 @@ def _bar_facts(moved: Move, bars: tuple[Bar, ...]) -> tuple[Fact, ...]:
     instrument = moved.instrument
     at = moved.ends
     source = moved.source
+    whole = join_bars(bars, bars[0].starts)
     facts = [
-        price_fact(instrument, "open", bars[0].open, bars[0].starts, source),
-        price_fact(instrument, "high", max(bar.high for bar in bars), at, source),
-        price_fact(instrument, "low", min(bar.low for bar in bars), at, source),
+        price_fact(instrument, "open", whole.open, whole.starts, source),
+        price_fact(instrument, "high", whole.high, at, source),
+        price_fact(instrument, "low", whole.low, at, source),
     ]
-    if volume := sum(bar.volume for bar in bars):
-        facts.append(plain_fact(instrument.symbol, "volume", Decimal(volume), "pieces", at, source))
+    if whole.volume:
+        facts.append(plain_fact(instrument.symbol, "volume", Decimal(whole.volume), "pieces", at, source))
     return tuple(facts)
 
 

@@ -1,6 +1,7 @@
 """The tools that tell when markets are open: now and next, and the days on which they rest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated
@@ -35,7 +36,6 @@ MarketName = Annotated[
     str | None, Meta(description="KRX, NYSE, NASDAQ, FX, CRYPTO, or an instrument that trades there.")
 ]
 OneDay = Annotated[str, Meta(description="`tomorrow` or 2026-11-26", pattern=r"^(tomorrow|\d{4}-\d{2}-\d{2})$")]
-HolidayName = Annotated[str, Meta(description="Its name.", min_length=1, max_length=40)]
 
 
 class HoursArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ class UnknownDay(ToolError):
 class CalendarArguments(Struct, frozen=True, forbid_unknown_fields=True):
     market: MarketName = None
     limit: Annotated[int, Meta(ge=1, le=12)] = 3
-    holiday: HolidayName | None = None
+    holiday: Annotated[str, Meta(description="Its name.", min_length=1, max_length=40)] | None = None
 
 
 def hours_tool(market: Market, calendar: Calendar) -> Tool:
@@ -61,7 +61,7 @@ def hours_tool(market: Market, calendar: Calendar) -> Tool:
         if args.on is not None:
             return _join([_session_on(calendar, venue, args.on, now) for venue in venues])
         states = [load_hours(calendar, venue, now) for venue in venues]
-        return _join([(_hours_record(each), tuple(each.facts())) for each in states])
+        return _join([(_hours_record(each), each.facts()) for each in states])
 
     return hours
 
@@ -71,14 +71,14 @@ def calendar_tool(market: Market, calendar: Calendar) -> Tool:
     async def days_of_rest(args: CalendarArguments, scope: ToolScope) -> ToolOutput:
         now = market.now()
         found = [_closures(calendar, venue, now, args) for venue in find_venues(market, args.market)]
-        if args.holiday and not any(len(facts) > 1 for _, facts in found):
+        if args.holiday and all(len(facts) == 1 for _, facts in found):
             raise UnknownDay("The calendar has no such holiday ahead. Say so.", suggestion=args.holiday)
         return _join(found)
 
     return days_of_rest
 
 
-def _join(answers: Sequence[tuple[str, tuple[Fact, ...]]]) -> ToolOutput:
+def _join(answers: Sequence[tuple[str, Iterable[Fact]]]) -> ToolOutput:
     texts = [text for text, _ in answers]
     return ToolOutput("\n\n".join(texts), tuple(fact for _, facts in answers for fact in facts))
 
@@ -158,15 +158,15 @@ def _phase_facts(phase: TradingPhase, code: str, now: datetime) -> Iterator[Fact
     yield _moment(code, f"{name} ends", phase.ends, now)
 
 
-def _session_on(calendar: Calendar, venue: Venue, wanted: str, now: datetime) -> tuple[str, tuple[Fact, ...]]:
-    day = now.astimezone(venue.tz).date() + timedelta(days=1)
-    if wanted != "tomorrow":
-        try:
+def _session_on(calendar: Calendar, venue: Venue, wanted: str, now: datetime) -> tuple[str, list[Fact]]:
+    day: date | None = None
+    if wanted == "tomorrow":
+        day = now.astimezone(venue.tz).date() + timedelta(days=1)
+    else:
+        with suppress(ValueError):
             day = date.fromisoformat(wanted)
-        except ValueError:
-            day = date.min
     first, last = calendar.known_days(venue.code)
-    if not first <= day <= last:
+    if day is None or not first <= day <= last:
         raise UnknownDay(f"The calendar of {venue.code} does not know {wanted}. Say so.", suggestion=wanted)
     facts = [_moment(venue.code, "day", noon(venue, day), now)]
     lines: dict[str, object] = {**_place(venue), "on": day, "state": "closed"}
@@ -183,15 +183,15 @@ def _session_on(calendar: Calendar, venue: Venue, wanted: str, now: datetime) ->
         facts.append(_moment(venue.code, "opens_at", session.opens, now))
         facts.append(_moment(venue.code, "closes_at", session.closes, now))
     lines["source"] = CALENDAR_SOURCE
-    others = [
-        phase for phase in calendar.phases_on(venue.code, day) if (phase.venue, phase.name) != (venue.code, "regular")
-    ]
-    for phase in others:
-        facts += _phase_facts(phase, venue.code, now)
-    return record({**lines, "phases": "; ".join(map(_describe_phase, others)) or None}), tuple(facts)
+    phases: list[str] = []
+    for phase in calendar.phases_on(venue.code, day):
+        if (phase.venue, phase.name) != (venue.code, "regular"):
+            phases.append(_describe_phase(phase))
+            facts += _phase_facts(phase, venue.code, now)
+    return record({**lines, "phases": "; ".join(phases) or None}), facts
 
 
-def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArguments) -> tuple[str, tuple[Fact, ...]]:
+def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArguments) -> tuple[str, list[Fact]]:
     today = now.astimezone(venue.tz).date()
     _, last = calendar.known_days(venue.code)
     ahead = calendar.holidays(venue.code, today + timedelta(days=1), last)
@@ -199,10 +199,9 @@ def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArg
     records = [record({**_place(venue), "known_until": last if venue.holidays else None, "source": CALENDAR_SOURCE})]
     facts = [plain_fact(venue.code, "holidays_ahead", Decimal(len(days)), "days", now, CALENDAR_SOURCE)]
     for rest in days:
-        field = f"closed {rest.day.isoformat()}"
         names = {"holiday": rest.name, "holiday_ko": rest.name_ko}
         records.append(record({"closed": rest.day, "market": venue.code, **names}))
-        facts.append(_moment(venue.code, field, noon(venue, rest.day), now))
+        facts.append(_moment(venue.code, f"closed {rest.day}", noon(venue, rest.day), now))
     if args.holiday is None and days:
         for number in range((days[-1].day - today).days + 1):
             session = calendar.session_on(venue.code, today + timedelta(days=number))
@@ -210,7 +209,7 @@ def _closures(calendar: Calendar, venue: Venue, now: datetime, args: CalendarArg
                 records.append(record({"other_hours": session.day, "market": venue.code}))
                 facts.append(_moment(venue.code, f"opens {session.day}", session.opens, now))
                 facts.append(_moment(venue.code, f"closes {session.day}", session.closes, now))
-    return "\n\n".join(records), tuple(facts)
+    return "\n\n".join(records), facts
 
 
 def _is_called(holiday: Holiday, wanted: str | None) -> bool:

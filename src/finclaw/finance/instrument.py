@@ -6,7 +6,7 @@ price of the wrong company is the worst answer there is.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
@@ -26,8 +26,7 @@ class Instrument(Struct, frozen=True, kw_only=True):
     """
 
     symbol: str
-    exchange: str
-    """The venue, whose hours it keeps: KRX, NYSE, NASDAQ, FX or CRYPTO."""
+    exchange: str  # the venue, whose hours it keeps: KRX, NYSE, NASDAQ, FX or CRYPTO
     name_en: str
     name_ko: str
     currency: str
@@ -37,8 +36,7 @@ class Instrument(Struct, frozen=True, kw_only=True):
     """Where it is listed, where that is less than the venue: KOSPI and KOSDAQ of KRX, AMEX (with Arca and Cboe)."""
     share_type: ShareType = ""
     """What a stock or a fund is in particular; empty for a common share and for a plain ETF."""
-    share_class: str = ""
-    """A or B of several ordinary classes; the series of a preferred share."""
+    share_class: str = ""  # A or B of several ordinary classes; the series of a preferred share
     isin: str = ""
     """As looked up. It cannot be computed: those of preferred shares differ from their codes."""
     cik: int = 0
@@ -90,7 +88,6 @@ _ENDINGS = (
     # What people add to say that they mean the paper and not the product.
     *("주가", "주식", "시세", "가격", "현재가", "stock", "stocks", "share", "shares", "price", "inc", "corp"),
 )
-_MOST_ENDINGS = 3
 
 _JOINTS = frozenset(("and", "&", "+", "or", "vs", "그리고", "및", "랑", "이랑", "하고", "와", "과"))
 _MOST_WORDS = 12
@@ -162,7 +159,8 @@ class Instruments:
         letters = get_close_matches(unicodedata.normalize("NFD", key), by_letters, n=5, cutoff=_ALIKE)
         alike = [by_letters[each] for each in letters]
         names = (known for known in self._by_key if not known.startswith(_EXCHANGES))
-        related = [known for known in names if _long_enough(key, known) and (key in known or known in key)]
+        long = (known for known in names if min(len(key.encode()), len(known.encode())) >= 4)
+        related = [known for known in long if key in known or known in key]
         found = (instrument for known in (*alike, *related) for instrument in self._by_key[known])
         return tuple(dict.fromkeys(found))[:3]
 
@@ -197,19 +195,15 @@ def key_of(text: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
-def _stems(key: str, endings_left: int) -> Iterator[str]:
-    """The key itself first, so that a name which happens to end like a particle is found whole."""
-    yield key
-    if endings_left:
-        for ending in _ENDINGS:
-            if key.endswith(ending) and key != ending:
-                yield from _stems(key.removesuffix(ending), endings_left - 1)
-
-
 def stems_of(text: str) -> Iterator[str]:
     """The word as it is looked up, then without the endings people put on it, one after the other."""
-    return _stems(key_of(text), _MOST_ENDINGS)
+    return drop_endings(key_of(text), _ENDINGS)
 
 
-def _long_enough(key: str, known: str) -> bool:
-    return min(len(key.encode()), len(known.encode())) >= 4
+def drop_endings(word: str, endings: Sequence[str], most: int = 3) -> Iterator[str]:
+    """The word itself first, so that a name which happens to end like a particle is found whole."""
+    yield word
+    if most:
+        for ending in endings:
+            if word.endswith(ending) and word != ending:
+                yield from drop_endings(word.removesuffix(ending), endings, most - 1)

@@ -16,18 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataEmpty,
-    DataError,
-    DataImplausible,
-    DataMalformed,
-    DataNotFound,
-    DataRateLimited,
-    DataStale,
-    DataTransport,
-    DataUnsupported,
-)
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.plausible import check_reading, check_series
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataSource, SourceClient
@@ -36,8 +25,7 @@ from finclaw.finance.market_data.source_info import SOURCES
 
 CanaryKind = Literal["quote", "bars", "fixing", "news", "filings", "earnings"]
 
-KNOWN_ON: Final = date(2026, 11, 16)
-"""The day on which the ranges were last looked at."""
+KNOWN_ON: Final = date(2026, 11, 16)  # the day on which the ranges were last looked at
 
 
 class Canary(Struct, frozen=True, kw_only=True):
@@ -45,8 +33,7 @@ class Canary(Struct, frozen=True, kw_only=True):
 
     source: str
     kind: CanaryKind
-    symbol: str = ""
-    """Of our own records; empty for what is about no single instrument."""
+    symbol: str = ""  # of our own records; empty for what is about no single instrument
     low: Decimal = Decimal(0)
     high: Decimal = Decimal(0)
     above: str = ""
@@ -159,7 +146,7 @@ class LiveProbe:
                     if results[-1].verdict in ("down", "limited", "refused"):
                         break
         except TimeoutError:
-            error = DataTransport(f"{SOURCES[source].name} took longer than {_SECONDS:g} s", source=source)
+            error = errors.DataTransport(f"{SOURCES[source].name} took longer than {_SECONDS:g} s", source=source)
             results.append(_judge_error(source, "all of it", error, int(_SECONDS * 1_000)))
         return tuple(results)
 
@@ -184,8 +171,8 @@ class LiveProbe:
             answer = await self._access.ask(
                 source, "people", lambda client: self._answer(client, source, canary, figures)
             )
-        except DataError as error:
-            if not canary.may_be_empty or not isinstance(error, DataEmpty):
+        except errors.DataError as error:
+            if not canary.may_be_empty or not isinstance(error, errors.DataEmpty):
                 took = int((clock.monotonic() - began) * 1_000)
                 return _judge_error(canary.source, canary.question, error, took)
             answer = "it can be read, and has none today"
@@ -217,7 +204,7 @@ class LiveProbe:
             case "earnings":
                 dates = await source.read_earnings(client, today, today + _AHEAD)
                 if not dates:
-                    raise DataMalformed("has no earnings in a week, which never happens")
+                    raise errors.DataMalformed("has no earnings in a week, which never happens")
                 return f"{len(dates)} companies until {today + _AHEAD}"
             case "news":
                 about = self._must_find(canary.symbol) if canary.symbol else None
@@ -226,7 +213,7 @@ class LiveProbe:
                 filings = await source.read_filings(client, self._must_find(canary.symbol), 10)
                 days = [each.filed_on for each in filings]
         if not days:
-            raise DataEmpty(f"has no {canary.question}")
+            raise errors.DataEmpty(f"has no {canary.question}")
         _check_age(canary, max(days), today)
         return f"newest of {max(days)}"
 
@@ -234,16 +221,16 @@ class LiveProbe:
         self, client: SourceClient, source: DataSource, canary: Canary, figures: dict[str, Decimal]
     ) -> str:
         instrument = self._must_find(canary.symbol)
-        unknown = DataUnsupported(f"said nothing of {canary.symbol}")
+        unknown = errors.DataUnsupported(f"said nothing of {canary.symbol}")
         answer = (await source.read_quotes(client, [instrument])).get(canary.symbol, unknown)
-        if isinstance(answer, DataError):
+        if isinstance(answer, errors.DataError):
             raise answer
         check_reading(answer, self._access.calendar, client.now())
         _check_range(canary, answer.price)
         figures[canary.symbol] = answer.price
         lower = figures.get(canary.above)
         if lower is not None and answer.price <= lower:
-            raise DataImplausible(
+            raise errors.DataImplausible(
                 f"has {canary.symbol} at {answer.price}, not above {canary.above} at {lower}: the two are mixed up"
             )
         unit = "points" if instrument.kind == "index" else instrument.currency
@@ -252,13 +239,13 @@ class LiveProbe:
     def _must_find(self, symbol: str) -> Instrument:
         found = self._find(symbol)
         if found is None:
-            raise DataNotFound(f"our own records lack {symbol}: run `finclaw instruments refresh`")
+            raise errors.DataNotFound(f"our own records lack {symbol}: run `finclaw instruments refresh`")
         return found
 
 
 def _check_range(canary: Canary, figure: Decimal) -> None:
     if not canary.low <= figure <= canary.high:
-        raise DataImplausible(
+        raise errors.DataImplausible(
             f"has the {canary.question} at {figure:,}, which was between {canary.low:,} and {canary.high:,} "
             f"on {KNOWN_ON}"
         )
@@ -266,23 +253,25 @@ def _check_range(canary: Canary, figure: Decimal) -> None:
 
 def _check_age(canary: Canary, newest: date, today: date) -> None:
     if newest > today + timedelta(days=1):
-        raise DataImplausible(f"'s {canary.question} are of {newest}, which is ahead")
+        raise errors.DataImplausible(f"'s {canary.question} are of {newest}, which is ahead")
     if newest < today - canary.max_age:
-        raise DataStale(f"'s newest of the {canary.question} is of {newest}, more than {canary.max_age.days} days ago")
+        raise errors.DataStale(
+            f"'s newest of the {canary.question} is of {newest}, more than {canary.max_age.days} days ago"
+        )
 
 
-def _judge_error(source: str, question: str, error: DataError, took: int) -> ProbeResult:
+def _judge_error(source: str, question: str, error: errors.DataError, took: int) -> ProbeResult:
     verdict: Verdict = "wrong"
     switch_off = f"switch it off: market_data.disabled: [{source}]"
     advice = f"its answers have changed, and it is not believed; update FinClaw, or {switch_off}"
-    if isinstance(error, DataTransport):
+    if isinstance(error, errors.DataTransport):
         verdict = "down"
         advice = "look at your network and its status page; the next source of each chain is asked"
-    elif isinstance(error, DataRateLimited):
+    elif isinstance(error, errors.DataRateLimited):
         verdict = "limited"
         until = f" (again at {error.retry_at:%H:%M} UTC)" if error.retry_at else ""
         advice = f"wait{until}; the next source of each chain is asked"
-    elif isinstance(error, DataAuthExpired):
+    elif isinstance(error, errors.DataAuthExpired):
         verdict = "refused"
         advice = f"check its key or contact in market_data, or {switch_off}"
     return ProbeResult(

@@ -23,8 +23,7 @@ class ExtendedPrice(Struct, frozen=True, kw_only=True):
 
     price: Decimal
     phase: Literal["pre", "after"]
-    venue: str
-    """Empty where the source does not say it."""
+    venue: str  # empty where the source does not say it
     as_of: datetime
 
 
@@ -46,10 +45,8 @@ class Quote(Struct, frozen=True, kw_only=True):
     phase: Phase = "regular"
     close: Decimal | None = None
     extended: ExtendedPrice | None = None
-    day_basis: str = ""
-    """Of a coin: since when its change is counted, as `09:00 KST`."""
-    fixing: date | None = None
-    """Of a rate that a bank fixes once a day: that day."""
+    day_basis: str = ""  # of a coin: since when its change is counted, as `09:00 KST`
+    fixing: date | None = None  # of a rate that a bank fixes once a day: that day
     delay: int = 0
     is_confirmed: bool = True
     """False for a move so large that a second source should have agreed, and none did."""
@@ -64,6 +61,13 @@ class Quote(Struct, frozen=True, kw_only=True):
     @property
     def change_percent(self) -> Decimal:
         return percent(self.change, self.previous_close)
+
+    @property
+    def extended_change_percent(self) -> Decimal:
+        """Of the price before or after the session, against the close; zero without one."""
+        if self.extended is None:
+            return Decimal(0)
+        return percent(self.extended.price - self.price, self.price)
 
     @property
     def source_label(self) -> str:

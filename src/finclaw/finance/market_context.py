@@ -29,17 +29,11 @@ from finclaw.text import language_of
 _CURRENCIES: Final = {"ko": "KRW", "ja": "JPY", "en-GB": "GBP", "de": "EUR", "fr": "EUR", "es": "EUR", "it": "EUR"}
 _HOME_MARKETS: Final = {"ko": "KRX"}
 _CURRENCY: Final = "USD"
-_MARKET: Final = "NYSE"
-"""Where nobody has said, and no language says it."""
+_MARKET: Final = "NYSE"  # where nobody has said, and no language says it
 _MOST: Final = 20
 _ASKS_NEWS: Final = re.compile(r"\b(news|headlines?|why)\b|뉴스|소식|기사|왜|이유|무슨 일", re.IGNORECASE)
 _MOST_IN_QUESTION: Final = 3
-_HEADLINES: Final = 2
-"""Of one instrument."""
-_WATCHLIST_BUDGET: Final = 1.0
-_RATE_BUDGET: Final = 1.5
-_NEWS_BUDGET: Final = 2.5
-_SENTIMENT_BUDGET: Final = 1.0
+_HEADLINES: Final = 2  # of one instrument
 _VIX: Final = "VIX"
 
 
@@ -81,7 +75,6 @@ class MarketSentiment(Struct, frozen=True, kw_only=True):
 
 class WatchedSymbols(Protocol):
     def peek_symbols(self, person: Person) -> tuple[str, ...] | None: ...
-
     async def symbols(self, person: Person) -> tuple[str, ...]: ...
 
 
@@ -124,10 +117,10 @@ class MarketContext:
         context.compute("held_instruments", lambda turn: tuple(self._held(turn.person))[:_MOST], default=())
         context.compute("last_quote_request", self._last_quotes.find, default=None)
         own = self._may_have_own
-        context.provide("watchlist", self._read_watchlist, budget=_WATCHLIST_BUDGET, default=(), when=self._may_watch)
-        context.provide("currency_rates", self._read_rates, budget=_RATE_BUDGET, default=(), when=own)
-        context.provide("news_context", self._read_news, budget=_NEWS_BUDGET, default=(), when=self._asks_for_news)
-        context.provide("market_sentiment", self._read_sentiment, budget=_SENTIMENT_BUDGET, default=None, when=own)
+        context.provide("watchlist", self._read_watchlist, budget=1.0, default=(), when=self._may_watch)
+        context.provide("currency_rates", self._read_rates, budget=1.5, default=(), when=own)
+        context.provide("news_context", self._read_news, budget=2.5, default=(), when=self._asks_for_news)
+        context.provide("market_sentiment", self._read_sentiment, budget=1.0, default=None, when=own)
 
     def _find_session(self, context: Context) -> MarketSession | None:
         """Computed anew when a phase ends; in between it is the same for everybody."""
@@ -179,13 +172,6 @@ class MarketContext:
         held = context.provided.get("held_instruments", ())
         return list(dict.fromkeys((*held, *(await self._read_watchlist(context)))))
 
-    async def _symbols_in_question(self, context: Context) -> list[str]:
-        """What was asked about last comes first: `why?` is about that."""
-        symbols = await self._own_symbols(context)
-        if last := context.provided.get("last_quote_request"):
-            symbols.insert(0, last.symbol)
-        return list(dict.fromkeys(symbols))
-
     async def _read_rates(self, context: Context) -> tuple[RateInUse, ...]:
         market, data = self._open_market()
         home: str = context.provided["preferred_currency"]
@@ -201,8 +187,11 @@ class MarketContext:
 
     async def _read_news(self, context: Context) -> tuple[Headline, ...]:
         _, data = self._open_market()
+        symbols = await self._own_symbols(context)
+        if last := context.provided.get("last_quote_request"):
+            symbols.insert(0, last.symbol)  # `why?` is about what was asked last
         headlines: list[Headline] = []
-        for symbol in (await self._symbols_in_question(context))[:_MOST_IN_QUESTION]:
+        for symbol in list(dict.fromkeys(symbols))[:_MOST_IN_QUESTION]:
             try:
                 items = await data.news(symbol, _HEADLINES)
             except DataError as error:

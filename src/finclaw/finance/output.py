@@ -20,8 +20,7 @@ from finclaw.text import Language, language_of
 from finclaw.tools.control_tokens import with_last_line
 
 UNIX = "unix"
-USER = "user"
-"""The source of a figure that the person gave: repeated, never vouched for."""
+USER = "user"  # the source of a figure that the person gave: repeated, never vouched for
 CALENDAR_SOURCE = "FinClaw market calendar"
 """The source of opening hours and holidays, for the demo market too: they come from our tables and not from a feed."""
 

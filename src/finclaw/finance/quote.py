@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.convert import CurrencyCode, Leg, convert, rate_facts, rounded_amount
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import ExtendedPrice, Market, Phase, Quote, percent
+from finclaw.finance.market import ExtendedPrice, Market, Phase, Quote
 from finclaw.finance.market_data.errors import DataError
 from finclaw.finance.market_data.port import MarketData
 from finclaw.finance.output import identity, minute, plain_fact, price_fact, record, state
@@ -85,12 +85,11 @@ def _describe_provenance(quote: Quote) -> dict[str, object]:
         lines["unconfirmed"] = "a second source did not confirm this price; say so"
     if quote.stale:
         lines["stale"] = "no source answered; this is an older price, say so with its time"
-    if quote.failed:
-        lines["failed_sources"] = "; ".join(quote.failed)
+    lines["failed_sources"] = "; ".join(quote.failed) or None
     if extended := quote.extended:
         told = f"{extended.price} ({minute(extended.as_of)}); it is not the close, tell it apart"
         lines[f"{extended.phase}_market_price"] = told
-        lines[f"{extended.phase}_market_change_percent"] = f"{_extended_change(quote, extended):+} against the close"
+        lines[f"{extended.phase}_market_change_percent"] = f"{quote.extended_change_percent:+} against the close"
     return lines
 
 
@@ -123,15 +122,11 @@ def _extended_facts(quote: Quote, extended: ExtendedPrice) -> tuple[Fact, Fact]:
     at = extended.as_of
     source = quote.source_label
     name = f"{extended.phase}_market"
-    change = _extended_change(quote, extended)
+    change = quote.extended_change_percent
     price = price_fact(quote.instrument, f"{name}_price", extended.price, at, source)
     percentage = plain_fact(quote.instrument.symbol, f"{name}_change_percent", change, "%", at, source)
     traded = {"venue": extended.venue, "phase": extended.phase}
     return replace(price, **traded), replace(percentage, **traded)
-
-
-def _extended_change(quote: Quote, extended: ExtendedPrice) -> Decimal:
-    return percent(extended.price - quote.price, quote.price)
 
 
 def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[Leg, ...]) -> ToolOutput:
@@ -148,8 +143,7 @@ class QuoteBatch(Struct, frozen=True):
 
     quotes: tuple[Quote, ...]
     missing: tuple[tuple[Instrument, DataError], ...]
-    unknown: tuple[str, ...] = ()
-    """Symbols that our records lack by now."""
+    unknown: tuple[str, ...] = ()  # symbols that our records lack by now
 
     @property
     def count(self) -> int:

@@ -111,8 +111,7 @@ MOST_WATCHED: Final = 50
 """Of one person: as many as are quoted at once without using up a source's budget for others."""
 
 
-_MOST_KNOWN: Final = 10_000
-"""Persons whose lists are kept in memory."""
+_MOST_KNOWN: Final = 10_000  # persons whose lists are kept in memory
 
 
 class TooManyWatched(ToolError):
@@ -293,8 +292,7 @@ _SCREEN = (
     "at and which could not be read."
 )
 _YEAR: Final = timedelta(weeks=52)
-_SHORTEST: Final = timedelta(weeks=50)
-"""A history that begins later is no year's."""
+_SHORTEST: Final = timedelta(weeks=50)  # a history that begins later is no year's
 _AT_ONCE: Final = 4
 
 

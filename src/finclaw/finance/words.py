@@ -12,7 +12,7 @@ from typing import Final, cast
 from finclaw.finance.history import ChartPeriod, Period, session_day
 from finclaw.finance.hours import VenueHours
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import DEMO_SOURCE, ExtendedPrice, Quote, percent
+from finclaw.finance.market import DEMO_SOURCE, ExtendedPrice, Quote
 from finclaw.finance.market_data.errors import AllSourcesFailed, DataError, DataUnsupported, name_failures
 from finclaw.finance.market_data.port import NewsItem
 from finclaw.finance.output import CALENDAR_SOURCE, EXTENDED_PHASES, translate_source
@@ -23,8 +23,7 @@ from finclaw.kernel.fact import Fact
 from finclaw.numerals.write import CurrencyDisplay, format_financial_number
 from finclaw.text import Language
 
-Facts = Mapping[str, Fact]
-"""The facts about one subject by their field."""
+Facts = Mapping[str, Fact]  # the facts about one subject by their field
 
 _SOURCES_KO: Final = {DEMO_SOURCE: "데모 시장", CALENDAR_SOURCE: "FinClaw 시장 달력"}
 _KINDS_KO: Final = {
@@ -99,6 +98,7 @@ _TEXTS: Final[dict[str, dict[Language, str]]] = {
     },
     "extremes": {"en": "High {}, low {}.", "ko": "최고 {}, 최저 {}."},
     "extreme closes": {"en": "Highest close {}, lowest close {}.", "ko": "종가 기준 최고 {}, 최저 {}."},
+    "news": {"en": "News", "ko": "뉴스"},
     "news about": {"en": "News about {}", "ko": "{} 뉴스"},
     "market news": {"en": "Market news", "ko": "시장 뉴스"},
     "press releases": {"en": "From the central banks", "ko": "중앙은행 발표"},
@@ -179,7 +179,7 @@ def _provenance(quote: Quote, home: tzinfo | None, language: Language) -> tuple[
 
 
 def _describe_extended(quote: Quote, extended: ExtendedPrice, home: tzinfo | None, language: Language) -> str:
-    change = percent(extended.price - quote.price, quote.price)
+    change = quote.extended_change_percent
     move = _text("unchanged", language)
     if change:
         move = f"{_arrow(change)} {change:+,f}%"
@@ -494,6 +494,12 @@ def _both(moment: datetime, venue: Venue, home: tzinfo | None, language: Languag
     return f"{there} ({here})"
 
 
+def name_news(instrument: Instrument | None, language: Language) -> str:
+    if instrument is None:
+        return _text("news", language)
+    return _text("news about", language, title_of(instrument, language))
+
+
 def describe_news(
     instrument: Instrument | None, items: Sequence[NewsItem], home: tzinfo | None, language: Language
 ) -> str:
@@ -507,7 +513,7 @@ def describe_news(
         origin = _text("demo news", language)
     if instrument is not None:
         where = zone_for(instrument, home, language)
-        heading = _text("news about", language, title_of(instrument, language))
+        heading = name_news(instrument, language)
     if not items and instrument is not None:
         return _text("no news about", language, title_of(instrument, language))
     if not items:

@@ -89,19 +89,16 @@ FigureKind = Literal["amount", "percent", "date", "unclear"]
 class Figure(Struct, frozen=True):
     """A figure in a text. A range is one figure with two ends."""
 
-    kind: FigureKind
-    """`unclear`: it can be read in two ways, or not at all."""
+    kind: FigureKind  # `unclear`: it can be read in two ways, or not at all
     start: int
     end: int
     value: Fraction = Fraction(0)
     """Of a percentage its hundredth: 12.5% is 0.125. A date has none."""
-    high: Fraction | None = None
-    """The other end of a range."""
+    high: Fraction | None = None  # the other end of a range
     currency: str = ""
     scale: Fraction = Fraction(1)
     """What its digits are counted in, where that is one thing: 만 in 5만, a hundredth in 5%."""
-    decimals: int = 0
-    """Digits behind its point, as they were written."""
+    decimals: int = 0  # digits behind its point, as they were written
 
 
 def find_figures(text: str) -> list[Figure]:

@@ -26,10 +26,8 @@ _UNITS: Final = {**SCALES, "": 1, "bp": Fraction(1, 10_000), "bps": Fraction(1, 
 
 class Numeral(Struct, frozen=True):
     value: Fraction
-    end: int
-    """Where the next character stands."""
-    currency: str = ""
-    """The code of the one that is glued to it."""
+    end: int  # where the next character stands
+    currency: str = ""  # the code of the one that is glued to it
 
 
 class NumeralError(ValueError):

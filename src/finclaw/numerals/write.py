@@ -20,8 +20,7 @@ _DIGITS: Final = 8
 """The most behind the point of an amount that is no money, and of a currency that has no coins, as Bitcoin."""
 _PERCENT_DIGITS: Final = 2
 _COMPACT_DIGITS: Final = 1
-_PRECISION: Final = 200
-"""Digits of a value that are kept exactly."""
+_PRECISION: Final = 200  # digits of a value that are kept exactly
 _SHORT_NAMES: Final = {
     "ko": {"KRW": "원", "USD": "달러", "JPY": "엔", "EUR": "유로", "CNY": "위안", "GBP": "파운드", "HKD": "홍콩달러"}
 }

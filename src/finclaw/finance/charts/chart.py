@@ -11,21 +11,14 @@ from typing import Final, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
+from finclaw.finance import words
 from finclaw.finance.history import ChartPeriod, Period, PriceChange, days_of, session_day
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market import DEMO_SOURCE, Bar, join_bars
+from finclaw.finance.market import Bar, join_bars
 from finclaw.finance.market_data.errors import DataEmpty, DataError
 from finclaw.finance.market_data.port import Adjustment, BarRange, MarketData
 from finclaw.finance.output import price_fact
 from finclaw.finance.venue import VENUES
-from finclaw.finance.words import (
-    PERIOD_NAMES,
-    describe_change,
-    name_of,
-    write_percent_move,
-    write_price,
-    write_provenance,
-)
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.person import ChartColors, reader_zone
 from finclaw.text import Language
@@ -40,8 +33,7 @@ _DAYS: Final[dict[ChartPeriod, int]] = {"1D": 12, "5D": 16, "6M": 182, "5Y": 1_8
 _BREAK: Final = timedelta(days=20)
 """Longer than markets rest: somewhere in it is the close from which the change is counted."""
 _MINUTES: Final = 10
-MOST_CANDLES: Final = 270
-"""More cannot be told apart; a candle is then a week."""
+MOST_CANDLES: Final = 270  # more cannot be told apart; a candle is then a week
 
 
 class Chart(Struct, frozen=True, kw_only=True):
@@ -55,16 +47,7 @@ class Chart(Struct, frozen=True, kw_only=True):
     move: PriceChange
     adjustment: Adjustment
     stale: bool = False
-    is_short: bool = False
-    """The source reaches back less far than the period."""
-
-    @property
-    def is_demo(self) -> bool:
-        return self.source == DEMO_SOURCE
-
-    @property
-    def base(self) -> Decimal:
-        return self.move.start
+    is_short: bool = False  # the source reaches back less far than the period
 
     @property
     def source(self) -> str:
@@ -96,9 +79,8 @@ def thin_out(values: Sequence[T], most: int) -> list[T]:
 
 
 def first_day(period: ChartPeriod, today: date) -> date:
-    same = _SAME_AS.get(period)
-    if same is not None:
-        return days_of(same, today)[0]
+    if period in _SAME_AS:
+        return days_of(_SAME_AS[period], today)[0]
     return today - timedelta(days=_DAYS[period] - 1)
 
 
@@ -168,18 +150,16 @@ def join_weeks(bars: Sequence[Bar]) -> tuple[Bar, ...]:
     return tuple(join_bars(week, week[0].starts) for week in weeks)
 
 
-_ADJUSTMENTS: Final[dict[Adjustment, dict[Language, str]]] = {
+WATERMARK: Final[dict[Language, str]] = {"en": "DEMO: simulated prices", "ko": "DEMO: 모의 가격"}
+_LABELS: Final[dict[str, dict[Language, str]]] = {
     "none": {"en": "not adjusted", "ko": "수정하지 않은 주가"},
     "split": {"en": "adjusted for splits", "ko": "액면분할 반영"},
     "split+dividend": {"en": "adjusted for splits and dividends", "ko": "액면분할·배당 반영"},
-}
-_LABELS: Final[dict[str, dict[Language, str]]] = {
     "since": {"en": "{move} since {day}", "ko": "{day} 대비 {move}"},
     "only": {"en": " (only from {0})", "ko": " ({0} 이후만)"},
     "high": {"en": "High {0}", "ko": "최고 {0}"},
     "low": {"en": "Low {0}", "ko": "최저 {0}"},
     "stale": {"en": "not up to date", "ko": "최신 아님"},
-    "demo": {"en": "DEMO: simulated prices", "ko": "DEMO: 모의 가격"},
     "alt": {
         "en": "{style} of {name} ({symbol}), {first} to {last}: from {start} to {end}, {move}. {high}, {low}.",
         "ko": "{name} ({symbol}) {style}, {first}~{last}: {start}에서 {end}까지, {move}. {high}, {low}.",
@@ -190,20 +170,20 @@ _LABELS: Final[dict[str, dict[Language, str]]] = {
 
 
 def title_of(chart: Chart, language: Language) -> str:
-    return f"{name_of(chart.instrument, language)} ({chart.instrument.symbol}) · {period_of(chart, language)}"
+    return f"{words.name_of(chart.instrument, language)} ({chart.instrument.symbol}) · {_period_of(chart, language)}"
 
 
-def period_of(chart: Chart, language: Language) -> str:
-    period = PERIOD_NAMES[chart.period][language]
+def _period_of(chart: Chart, language: Language) -> str:
+    period = words.PERIOD_NAMES[chart.period][language]
     if not chart.is_short:
         return period
     return f"{period}{_LABELS['only'][language].format(chart.bars[0].day)}"
 
 
 def headline_of(chart: Chart, language: Language) -> str:
-    move = write_percent_move(chart.move.change_percent, language)
+    move = words.write_percent_move(chart.move.change_percent, language)
     since = _LABELS["since"][language].format(move=move, day=session_day(chart.instrument, chart.move.starts))
-    return f"{write_price(chart.instrument, chart.move.end, language)}   {since}"
+    return f"{words.write_price(chart.instrument, chart.move.end, language)}   {since}"
 
 
 def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
@@ -214,39 +194,37 @@ def extremes_of(chart: Chart, language: Language) -> tuple[str, str]:
 
 def source_of(chart: Chart, language: Language) -> str:
     end = next(fact for fact in chart.facts() if fact.field == "end")
-    return " · ".join((write_provenance(chart.instrument, end, reader_zone(), language), *_notes(chart, language)))
+    return " · ".join(
+        (words.write_provenance(chart.instrument, end, reader_zone(), language), *_notes(chart, language))
+    )
 
 
 def _notes(chart: Chart, language: Language) -> tuple[str, ...]:
     notes: list[str] = []
     if chart.instrument.kind in ("stock", "etf"):
-        notes.append(_ADJUSTMENTS[chart.adjustment][language])
+        notes.append(_LABELS[chart.adjustment][language])
     if chart.stale:
         notes.append(_LABELS["stale"][language])
     return tuple(notes)
 
 
-def watermark_of(language: Language) -> str:
-    return _LABELS["demo"][language]
-
-
 def caption_of(chart: Chart, language: Language) -> str:
     facts = {fact.field: fact for fact in chart.facts()}
-    period = period_of(chart, language)
-    return describe_change(chart.instrument, facts, period, reader_zone(), language, _notes(chart, language))
+    period = _period_of(chart, language)
+    return words.describe_change(chart.instrument, facts, period, reader_zone(), language, _notes(chart, language))
 
 
 def alt_text_of(chart: Chart, language: Language) -> str:
     high, low = extremes_of(chart, language)
     return _LABELS["alt"][language].format(
         style=_LABELS[chart.style][language],
-        name=name_of(chart.instrument, language),
+        name=words.name_of(chart.instrument, language),
         symbol=chart.instrument.symbol,
         first=chart.bars[0].day,
         last=chart.bars[-1].day,
-        start=write_price(chart.instrument, chart.base, language),
-        end=write_price(chart.instrument, chart.move.end, language),
-        move=write_percent_move(chart.move.change_percent, language),
+        start=words.write_price(chart.instrument, chart.move.start, language),
+        end=words.write_price(chart.instrument, chart.move.end, language),
+        move=words.write_percent_move(chart.move.change_percent, language),
         high=high,
         low=low.lower(),
     )

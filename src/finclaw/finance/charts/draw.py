@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from finclaw.finance.charts.chart import Chart, extremes_of, headline_of, source_of, title_of, watermark_of
-from finclaw.finance.market import Bar
+from finclaw.finance.charts.chart import WATERMARK, Chart, extremes_of, headline_of, source_of, title_of
+from finclaw.finance.market import DEMO_SOURCE, Bar
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.person import ChartColors
 from finclaw.text import Language
@@ -36,8 +36,7 @@ _KOREAN_FONTS: Final = (
     *("Noto Sans KR", "Noto Sans CJK KR", "Noto Sans CJK JP", "NanumGothic", "Nanum Gothic", "NanumBarunGothic"),
     *("Malgun Gothic", "Apple SD Gothic Neo", "AppleGothic", "UnDotum"),
 )
-_LATIN_FONT: Final = "DejaVu Sans"
-"""It comes with matplotlib, and has the triangles."""
+_LATIN_FONT: Final = "DejaVu Sans"  # it comes with matplotlib, and has the triangles
 _MOST_TICKS: Final = 7
 _DRAWING: Final = Lock()
 
@@ -93,17 +92,18 @@ def build_figure(chart: Chart, language: Language, font: str | None) -> "Figure"
     grid = figure.add_gridspec(5, 1, left=0.05, right=0.90, top=0.82, bottom=0.14, hspace=0.12)
     if has_volume:
         prices = figure.add_subplot(grid[:4])
-        _draw_volume(figure.add_subplot(grid[4], sharex=prices), chart)
+        volumes = figure.add_subplot(grid[4], sharex=prices)
+        _draw_volume(volumes, chart)
+        _style_axes(volumes, ticks=2)
     else:
         prices = figure.add_subplot(grid[:])
     if chart.style == "candle":
         _draw_candles(prices, chart)
     else:
         _draw_line(prices, chart)
-    prices.axhline(float(chart.base), color=_PALE, linewidth=0.9, linestyle=(0, (4, 3)))
+    prices.axhline(float(chart.move.start), color=_PALE, linewidth=0.9, linestyle=(0, (4, 3)))
     _mark_extremes(prices, chart, extremes_of(chart, language), fonts)
-    for axes in figure.axes:
-        _style_axes(axes, ticks=6 if axes is prices else 2)
+    _style_axes(prices, ticks=6)
     _label_times(figure.axes[-1], chart)
     _write(figure, chart, language, fonts)
     return figure
@@ -127,7 +127,7 @@ def _draw_line(axes: Any, chart: Chart) -> None:
     places = range(len(closes))
     color = _trend_color(chart)
     axes.plot(places, closes, color=color, linewidth=1.8, marker="o" if len(closes) < 8 else None)
-    axes.fill_between(places, closes, min(*closes, float(chart.base)), color=color, alpha=0.08, linewidth=0)
+    axes.fill_between(places, closes, min(*closes, float(chart.move.start)), color=color, alpha=0.08, linewidth=0)
 
 
 def _draw_candles(axes: Any, chart: Chart) -> None:
@@ -153,28 +153,21 @@ def _width(chart: Chart) -> float:
 
 
 def _mark_extremes(axes: Any, chart: Chart, labels: tuple[str, str], fonts: Sequence[str]) -> None:
-    high = chart.highest
-    low = chart.lowest
-    top = float(high.high)
-    bottom = float(low.low)
+    top = float(chart.highest.high)
+    bottom = float(chart.lowest.low)
+    base = float(chart.move.start)
     room = (top - bottom or 1) * 0.14
-    axes.set_ylim(min(bottom, float(chart.base)) - room, max(top, float(chart.base)) + room)
-    for bar, at, label, offset in ((high, top, labels[0], 8), (low, bottom, labels[1], -8)):
+    axes.set_ylim(min(bottom, base) - room, max(top, base) + room)
+    high, low = labels
+    style: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9, "color": _INK, "parse_math": False}
+    for bar, at, label, offset, side in (
+        (chart.highest, top, high, 8, "bottom"),
+        (chart.lowest, bottom, low, -8, "top"),
+    ):
         place = chart.bars.index(bar)
-        share = place / max(1, len(chart.bars) - 1)
+        align = _alignment_at(place / max(1, len(chart.bars) - 1))
         axes.plot(place, at, marker="_", color=_INK, markersize=6)
-        axes.annotate(
-            label,
-            (place, at),
-            xytext=(0, offset),
-            textcoords="offset points",
-            ha=_alignment_at(share),
-            va="bottom" if offset > 0 else "top",
-            fontsize=9,
-            color=_INK,
-            fontfamily=list(fonts),
-            parse_math=False,
-        )
+        axes.annotate(label, (place, at), xytext=(0, offset), ha=align, va=side, fontfamily=list(fonts), **style)
 
 
 def _alignment_at(share: float) -> str:
@@ -241,6 +234,6 @@ def _write(figure: Any, chart: Chart, language: Language, fonts: Sequence[str]) 
     headline = headline_of(chart, language)
     figure.text(0.05, 0.865, headline, fontsize=13, color=_trend_color(chart), **plain)
     figure.text(0.05, 0.035, source_of(chart, language), fontsize=9, color=_PALE, **plain)
-    if chart.is_demo:
+    if chart.source == DEMO_SOURCE:
         style: dict[str, Any] = {"fontsize": 40, "alpha": 0.13, "rotation": 20, "ha": "center", "va": "center"}
-        figure.text(0.48, 0.5, watermark_of(language), color=_INK, fontweight="bold", **plain, **style)
+        figure.text(0.48, 0.5, WATERMARK[language], color=_INK, fontweight="bold", **plain, **style)

@@ -15,7 +15,16 @@ from typing import cast
 
 from msgspec import structs
 
-from finclaw.finance.instrument import Ambiguous, Instrument, ShareType, Status, Unknown, split_names
+from finclaw.finance.instrument import (
+    Ambiguous,
+    Instrument,
+    ShareType,
+    Status,
+    Unknown,
+    drop_endings,
+    one_or_ambiguous,
+    split_names,
+)
 from finclaw.finance.venue import Kind
 
 SHIPPED = Path(__file__).with_name("data") / "catalogue.tsv.gz"
@@ -69,7 +78,9 @@ class Catalogue:
 
     def has_added_name(self, text: str) -> bool:
         """Return whether the text shows an instrument, by symbol and name, whose name came from an added list."""
-        words = self._added.keys() & _SYMBOL_WORD.findall(text) if self._added else ()
+        if not self._added:
+            return False
+        words = self._added.keys() & _SYMBOL_WORD.findall(text)
         return any(name in text for word in words for name in self._added[word])
 
     def rows(self) -> Iterator[tuple[Instrument, tuple[str, ...]]]:
@@ -90,8 +101,7 @@ class Catalogue:
         for key in spellings(query):
             if numbers := self._by_key.get(key):
                 wanted = _currency_in(query) or currency or self._currency
-                found = tuple(dict.fromkeys(self._follow(number, wanted) for number in numbers))
-                return found[0] if len(found) == 1 else Ambiguous(found)
+                return one_or_ambiguous(tuple(dict.fromkeys(self._follow(number, wanted) for number in numbers)))
         return Unknown(self._near(key_of_name(query)))
 
     def split(self, query: str) -> tuple[str, ...]:
@@ -145,8 +155,7 @@ def _names(line: str) -> list[str]:
 
 
 def read_row(line: str) -> Instrument:
-    cells = line.split("\t")
-    _, symbol, exchange, kind, market, share_type, share_class, currency, *rest = cells
+    _, symbol, exchange, kind, market, share_type, share_class, currency, *rest = line.split("\t")
     name_en, name_ko, isin, cik, status, successor, aliases = rest
     return Instrument(
         symbol=symbol,
@@ -184,8 +193,8 @@ def write_row(instrument: Instrument, keys: Iterable[str] = ()) -> str:
 
 def code_words(instrument: Instrument) -> Iterator[str]:
     """The codes by which it is found: its symbol, alone and behind its market, and what people write in its place."""
-    symbol, is_american = instrument.symbol, instrument.exchange in ("NYSE", "NASDAQ")
-    if not (is_american and symbol in COINS_THAT_WIN):
+    symbol = instrument.symbol
+    if instrument.exchange not in ("NYSE", "NASDAQ") or symbol not in COINS_THAT_WIN:
         yield symbol
     yield f"{instrument.exchange}:{symbol}"
     yield f"{instrument.listed_on}:{symbol}"
@@ -215,7 +224,6 @@ _PARTICLES = (
     *("주가", "주식", "시세", "가격", "현재가", "종가"),
 )
 """What Korean writes onto the last word of a name: particles, the copula, and the words for its price."""
-_MOST_PARTICLES = 3
 
 _WORDS_BEFORE = frozenset(
     (
@@ -285,20 +293,10 @@ def _count_leading(words: list[str], fillers: frozenset[str]) -> int:
 
 
 def _without_particles(words: list[str]) -> Iterator[str]:
-    head, last = " ".join(words[:-1]), words[-1].strip(_EDGES)
-    for stem in _stems(last, _MOST_PARTICLES):
+    head = " ".join(words[:-1])
+    for stem in drop_endings(words[-1].strip(_EDGES), _PARTICLES):
         yield key_of_name(f"{head} {stem}")
-        without_suffix = drop_legal_suffix(f"{head} {stem}")
-        yield key_of_name(without_suffix)
-
-
-def _stems(word: str, left: int) -> Iterator[str]:
-    """The word itself first, so that a name which happens to end like a particle is found whole."""
-    yield word
-    if left:
-        for particle in _PARTICLES:
-            if word.endswith(particle) and word != particle:
-                yield from _stems(word.removesuffix(particle), left - 1)
+        yield key_of_name(drop_legal_suffix(f"{head} {stem}"))
 
 
 def _fold_word(word: str) -> str:

@@ -116,18 +116,20 @@ class InstrumentChoices:
         return settled
 
     async def settle_name(self, name: str, person: Person) -> str:
-        return await self._settle(name, person, currency_of(person, name)) if person.id else name
+        if not person.id:
+            return name
+        return await self._settle(name, person, currency_of(person, name))
 
     async def _settle(self, name: str, person: Person, currency: str) -> str:
-        match self._index.find(name, currency):
-            case Instrument(kind="coin") as coin if currency:
-                return coin.symbol
-            case Ambiguous(candidates):
-                chosen = await self._choices.find(person.id, list(spellings(name)))
-                found = next((each for each in candidates if _choice_of(each) == chosen), None)
-                return unique_symbol(self._index, found) if found else name
-            case _:
-                return name
+        found = self._index.find(name, currency)
+        if isinstance(found, Instrument) and found.kind == "coin" and currency:
+            return found.symbol
+        if isinstance(found, Ambiguous):
+            chosen = await self._choices.find(person.id, list(spellings(name)))
+            for each in found.candidates:
+                if _choice_of(each) == chosen:
+                    return unique_symbol(self._index, each)
+        return name
 
     def _tool(self) -> Tool:
         @tool("market__choose", _DESCRIPTION, group="finance", changes=True, parallel_safe=False)
@@ -157,8 +159,11 @@ class InstrumentChoices:
 
 def currency_of(person: Person, text: str) -> str:
     """What coins are priced in for this person: their own currency, else won for whoever writes Korean, else ""."""
-    is_korean = person.language.startswith("ko") or language_of(text) == "ko"
-    return person.currency or ("KRW" if is_korean else "")
+    if person.currency:
+        return person.currency
+    if person.language.startswith("ko") or language_of(text) == "ko":
+        return "KRW"
+    return ""
 
 
 def _choice_of(instrument: Instrument) -> str:

@@ -29,8 +29,7 @@ _MOST_GONE: Final = 0.2
 _MOST_RENAMED: Final = 0.1
 """So many names may be others: some of ours are written differently in a list."""
 _MOST_DOWNLOADED: Final = 5_000_000
-_MOST_UNPACKED: Final = 10_000_000
-"""Bytes of a list: the longest has less than one million."""
+_MOST_UNPACKED: Final = 10_000_000  # bytes of a list: the longest has less than one million
 _ISIN: Final = re.compile(r"(?:[A-Z0-9]{12})?")
 
 
@@ -45,9 +44,7 @@ class ListingRow(Struct, frozen=True, kw_only=True):
 
     @property
     def own_market(self) -> str:
-        if self.market == self.exchange:
-            return ""
-        return self.market
+        return self.market if self.market != self.exchange else ""
 
 
 class ListingSource(Struct, frozen=True, kw_only=True):
@@ -67,12 +64,11 @@ class BadListing(ToolError):
 async def download_listings(fetcher: Fetcher, sources: Sequence[ListingSource]) -> tuple[ListingRow, ...]:
     """All rows of all lists. Raises BadListing, or what the fetcher raises: then there is no refresh."""
     rows: list[ListingRow] = []
+    limits = FetchLimits(seconds=60, body=_MOST_DOWNLOADED)
+    accept = ("application/*", "text/*", "binary/*")
     for source in sources:
-        limits = FetchLimits(seconds=60, body=_MOST_DOWNLOADED)
-        accept = ("application/*", "text/*", "binary/*")
-        reply = await fetcher.fetch(
-            FetchRequest(url=source.url, purpose="instruments refresh", accept=accept, limits=limits)
-        )
+        request = FetchRequest(url=source.url, purpose="instruments refresh", accept=accept, limits=limits)
+        reply = await fetcher.fetch(request)
         if reply.status != 200 or reply.truncated:
             raise BadListing(f"{source.name} answered {reply.status}{' and was cut off' if reply.truncated else ''}")
         rows += await asyncio.to_thread(check_listing, source, reply.body)
@@ -148,13 +144,9 @@ def _is_expected(old: Instrument, covered: set[str]) -> bool:
 
 def _renew(old: Instrument, row: ListingRow) -> Instrument:
     """Ours, with what the list knows better: where it is listed, and the Korean name of a Korean one."""
+    isin = row.isin or old.isin
     changes = structs.replace(
-        old,
-        exchange=row.exchange,
-        market=row.own_market,
-        status="listed",
-        isin=row.isin or old.isin,
-        kind=row.kind,
+        old, exchange=row.exchange, market=row.own_market, status="listed", isin=isin, kind=row.kind
     )
     if row.exchange != "KRX" or row.name == old.name_ko:
         return changes
@@ -195,7 +187,8 @@ def read_kis_master(tail: int, market: str) -> Callable[[bytes], Iterator[Listin
     def read(body: bytes) -> Iterator[ListingRow]:
         text = b"".join(read_archived_file(body, _MOST_UNPACKED)).decode("cp949")
         for line in text.splitlines():
-            head, kind = line[:-tail], line[-tail:][:2]
+            head = line[:-tail]
+            kind = line[-tail:][:2]
             code = head[:9].strip()
             if kind in _KIS_KINDS and is_krx_code(code):
                 of_kind, share_type = _KIS_KINDS[kind]
@@ -222,20 +215,18 @@ def read_nasdaq_directory(body: bytes) -> Iterator[ListingRow]:
     """Of either file of the directory. The security's own name is read: a derived column cuts Coca-Cola to Coca."""
     head, *lines = body.decode("utf-8").splitlines()
     columns = head.split("|")
-    symbol_at = columns.index("Symbol" if "Symbol" in columns else "ACT Symbol")
-    name_at, test_at, fund_at = (columns.index(name) for name in ("Security Name", "Test Issue", "ETF"))
-    place_at = columns.index("Exchange") if "Exchange" in columns else None
+    symbol_column = "Symbol" if "Symbol" in columns else "ACT Symbol"
     for line in lines:
         cells = line.split("|")
-        if len(cells) != len(columns) or cells[test_at] != "N":
+        row = dict(zip(columns, cells, strict=False))
+        if len(cells) != len(columns) or row["Test Issue"] != "N":
             continue
-        symbol = cells[symbol_at]
+        symbol = row[symbol_column]
         if not re.fullmatch(r"[A-Z]+(\.[A-Z])?", symbol):  # preferred shares, warrants, rights and units
             continue
-        place = "Q" if place_at is None else cells[place_at]
-        exchange, market = _PLACES.get(place, ("NYSE", "AMEX"))
-        name = _read_security_name(cells[name_at])
-        kind: Kind = "etf" if cells[fund_at] == "Y" else "stock"
+        exchange, market = _PLACES.get(row.get("Exchange", "Q"), ("NYSE", "AMEX"))
+        name = _read_security_name(row["Security Name"])
+        kind: Kind = "etf" if row["ETF"] == "Y" else "stock"
         yield ListingRow(symbol=symbol, exchange=exchange, market=market, name=name, kind=kind)
 
 

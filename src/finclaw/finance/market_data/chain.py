@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Quote
+from finclaw.finance.market_data import port
 from finclaw.finance.market_data.errors import (
     AllSourcesFailed,
     DataError,
@@ -20,16 +21,6 @@ from finclaw.finance.market_data.errors import (
     name_failures,
 )
 from finclaw.finance.market_data.plausible import PriceReading, check_reading, check_series
-from finclaw.finance.market_data.port import (
-    BarRange,
-    BarSeries,
-    CompanyProfile,
-    EarningsDate,
-    ExchangeRate,
-    Filing,
-    NewsItem,
-    Purpose,
-)
 from finclaw.finance.market_data.quotes import LastPrices, QuoteReader
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_access import SourceAccess
@@ -63,17 +54,17 @@ class ChainedMarketData:
         access: SourceAccess,
         last_prices: LastPrices,
         find: Callable[[str], Instrument | None],
-        purpose: Purpose = "people",
+        purpose: port.Purpose = "people",
     ) -> None:
         self._access = access
         self._last_prices = last_prices
         self._find = find
-        self._purpose: Purpose = purpose
+        self._purpose: port.Purpose = purpose
         self._quotes = QuoteReader(access, last_prices)
         self._kept: dict[Hashable, _Kept] = {}
         self._flights: dict[Hashable, asyncio.Task[Any]] = {}
 
-    def for_purpose(self, purpose: Purpose) -> "ChainedMarketData":
+    def for_purpose(self, purpose: port.Purpose) -> "ChainedMarketData":
         """The same data, sources and cache, counted against another share of the budget."""
         other = ChainedMarketData(self._access, self._last_prices, self._find, purpose)
         other._kept = self._kept
@@ -106,13 +97,13 @@ class ChainedMarketData:
             answers[symbol] = self._keep_quote(symbol, found[symbol])
         return {symbol: answers[symbol] for symbol in wanted}
 
-    async def bars(self, symbol: str, span: BarRange) -> BarSeries:
+    async def bars(self, symbol: str, span: port.BarRange) -> port.BarSeries:
         instrument = self._must_find(symbol)
         opening = self._access.calendar.opening(instrument.exchange, self._now())
         kept_for = _SETTLING if opening.is_open else _CLOSED
         return await self._share(("bars", symbol, span), lambda: self._read_bars(instrument, span), kept_for)
 
-    async def _read_bars(self, instrument: Instrument, span: BarRange) -> BarSeries:
+    async def _read_bars(self, instrument: Instrument, span: port.BarRange) -> port.BarSeries:
         symbol = instrument.symbol
         await self._last_prices.load()
         if self._last_prices.find(symbol) is None:
@@ -122,7 +113,7 @@ class ChainedMarketData:
                 raise latest
         last_price = self._last_prices.find(symbol)
 
-        async def read(source: DataSource, client: SourceClient) -> BarSeries:
+        async def read(source: DataSource, client: SourceClient) -> port.BarSeries:
             series = await source.read_series(client, instrument, span)
             return check_series(series, span, last_price, self._now())
 
@@ -131,14 +122,14 @@ class ChainedMarketData:
         series, failed = await self._ask_chain(chain, what, read, offer=f"bars of {symbol}")
         return replace(series, failed=failed)
 
-    async def fx(self, base: str, quote: str, basis: Literal["spot", "fixing"] = "spot") -> ExchangeRate:
+    async def fx(self, base: str, quote: str, basis: Literal["spot", "fixing"] = "spot") -> port.ExchangeRate:
         if basis == "fixing":
             return await self._share(("fixing", base, quote), lambda: self._read_fixing(base, quote), _FIXING)
         symbol = f"{base}/{quote}"
         latest = (await self.quotes([symbol]))[symbol]
         if isinstance(latest, DataError):
             raise latest
-        return ExchangeRate(
+        return port.ExchangeRate(
             base=base,
             quote=quote,
             rate=latest.price,
@@ -150,11 +141,11 @@ class ChainedMarketData:
             stale=latest.stale,
         )
 
-    async def _read_fixing(self, base: str, quote: str) -> ExchangeRate:
+    async def _read_fixing(self, base: str, quote: str) -> port.ExchangeRate:
         symbol = f"{base}/{quote}"
         pair = Instrument(symbol=symbol, exchange="FX", name_en=symbol, name_ko=symbol, currency=quote, kind="rate")
 
-        async def read(source: DataSource, client: SourceClient) -> ExchangeRate:
+        async def read(source: DataSource, client: SourceClient) -> port.ExchangeRate:
             rate = await source.read_fixing(client, base, quote)
             if (rate.base, rate.quote, rate.basis) != (base, quote, "fixing"):
                 raise DataImplausible(f"spoke of {rate.base}/{rate.quote}, not of {symbol}")
@@ -173,7 +164,7 @@ class ChainedMarketData:
         rate, failed = await self._ask_chain(self._access.chain(pair, "fixing"), f"fixing of {symbol}", read)
         return replace(rate, failed=failed)
 
-    async def news(self, symbol: str | None = None, limit: int = 10) -> Sequence[NewsItem]:
+    async def news(self, symbol: str | None = None, limit: int = 10) -> Sequence[port.NewsItem]:
         instrument = None
         chain = self._access.named_chain("market.ALL.news")
         what = "news of the market"
@@ -186,7 +177,7 @@ class ChainedMarketData:
             key, chain, what, lambda source, client: source.read_news(client, instrument, limit), _NEWS
         )
 
-    async def filings(self, symbol: str, limit: int = 10) -> Sequence[Filing]:
+    async def filings(self, symbol: str, limit: int = 10) -> Sequence[port.Filing]:
         instrument = self._must_find(symbol)
         key = ("filings", symbol, limit)
         chain = self._access.chain(instrument, "filings")
@@ -195,7 +186,7 @@ class ChainedMarketData:
             key, chain, what, lambda source, client: source.read_filings(client, instrument, limit), _FILINGS
         )
 
-    async def earnings(self, first: date, last: date) -> Sequence[EarningsDate]:
+    async def earnings(self, first: date, last: date) -> Sequence[port.EarningsDate]:
         key = ("earnings", first, last)
         chain = self._access.named_chain("stock.US.earnings")
         what = "calendar of earnings"
@@ -203,7 +194,7 @@ class ChainedMarketData:
             key, chain, what, lambda source, client: source.read_earnings(client, first, last), _EARNINGS
         )
 
-    async def profile(self, symbol: str) -> CompanyProfile:
+    async def profile(self, symbol: str) -> port.CompanyProfile:
         instrument = self._must_find(symbol)
         chain = self._access.chain(instrument, "profile")
         what = f"profile of {symbol}"
@@ -313,7 +304,7 @@ class ChainedMarketData:
         kept = self._kept.get(key)
         if kept is None or self._now() - kept.since >= _OLDEST:
             return None
-        if not isinstance(kept.value, Quote | BarSeries | ExchangeRate):
+        if not isinstance(kept.value, Quote | port.BarSeries | port.ExchangeRate):
             return kept.value
         return replace(kept.value, stale=True, failed=name_failures(error.causes))
 

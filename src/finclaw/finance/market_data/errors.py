@@ -15,8 +15,7 @@ class DataError(ToolError):
     """A request that gave no figure. `source` is who was asked; empty where nobody was."""
 
     code = "no_data"
-    kind = "failed"
-    """In one or two words, for the list of sources that were passed over."""
+    kind = "failed"  # in one or two words, for the list of sources that were passed over
 
     def __init__(self, message: str, *, source: str = "", retry_at: datetime | None = None) -> None:
         super().__init__(message)

@@ -66,8 +66,7 @@ class PriceReading(Struct, frozen=True, kw_only=True):
     extended: ExtendedPrice | None = None
     slack: timedelta = timedelta(minutes=15)
     """How long after the close the source still stamps what was the last price of the session."""
-    source: str = ""
-    """Filled in where the source was asked."""
+    source: str = ""  # filled in where the source was asked
 
 
 def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> None:

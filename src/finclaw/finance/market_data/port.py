@@ -33,8 +33,7 @@ class BarSeries(Struct, frozen=True, kw_only=True):
     bars: tuple[Bar, ...]
     adjustment: Adjustment
     source: str
-    day_basis: str = ""
-    """Of a coin: when its day begins, as `00:00 UTC`."""
+    day_basis: str = ""  # of a coin: when its day begins, as `00:00 UTC`
     failed: tuple[str, ...] = ()
     stale: bool = False
 

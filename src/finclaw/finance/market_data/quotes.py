@@ -40,8 +40,7 @@ from finclaw.kernel.extension import Database, Transaction
 
 _SAMPLE: Final = 5
 """Of many instruments that were never priced before, so many are compared with a second source."""
-_SAME_UNIT: Final = Decimal("0.30")
-"""How near two sources are when they count in the same unit."""
+_SAME_UNIT: Final = Decimal("0.30")  # how near two sources are when they count in the same unit
 _OTHER_UNIT: Final = 5
 
 

@@ -21,6 +21,7 @@ from finclaw.errors import ToolError, ToolTimeout
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
 from finclaw.finance.market import Bar
+from finclaw.finance.market_data import port
 from finclaw.finance.market_data.errors import (
     DataAuthExpired,
     DataError,
@@ -31,16 +32,6 @@ from finclaw.finance.market_data.errors import (
     refuse_unreadable,
 )
 from finclaw.finance.market_data.plausible import PriceReading
-from finclaw.finance.market_data.port import (
-    Adjustment,
-    BarRange,
-    BarSeries,
-    CompanyProfile,
-    EarningsDate,
-    ExchangeRate,
-    Filing,
-    NewsItem,
-)
 from finclaw.finance.market_data.source_info import SourceInfo
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.extension import Database, Transaction
@@ -200,7 +191,7 @@ class DataSource:
     info: SourceInfo
     kinds: tuple[DataKind, ...] = ()
     """The kinds of data that it has of the instruments for which it has a symbol."""
-    adjustment: Adjustment = "none"
+    adjustment: port.Adjustment = "none"
     day_basis = ""
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
@@ -222,8 +213,8 @@ class DataSource:
     async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         raise self._lacks("quotes")
 
-    async def read_series(self, client: SourceClient, instrument: Instrument, span: BarRange) -> BarSeries:
-        return BarSeries(
+    async def read_series(self, client: SourceClient, instrument: Instrument, span: port.BarRange) -> port.BarSeries:
+        return port.BarSeries(
             instrument=instrument,
             bars=tuple(await self.read_bars(client, instrument, span)),
             adjustment=self.adjustment,
@@ -231,22 +222,24 @@ class DataSource:
             day_basis=self.day_basis,
         )
 
-    async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
+    async def read_bars(self, client: SourceClient, instrument: Instrument, span: port.BarRange) -> Sequence[Bar]:
         raise self._lacks("bars")
 
-    async def read_fixing(self, client: SourceClient, base: str, quote: str) -> ExchangeRate:
+    async def read_fixing(self, client: SourceClient, base: str, quote: str) -> port.ExchangeRate:
         raise self._lacks("fixings")
 
-    async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
+    async def read_news(
+        self, client: SourceClient, instrument: Instrument | None, limit: int
+    ) -> Sequence[port.NewsItem]:
         raise self._lacks("news")
 
-    async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
+    async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[port.Filing]:
         raise self._lacks("filings")
 
-    async def read_earnings(self, client: SourceClient, first: date, last: date) -> Sequence[EarningsDate]:
+    async def read_earnings(self, client: SourceClient, first: date, last: date) -> Sequence[port.EarningsDate]:
         raise self._lacks("earnings dates")
 
-    async def read_profile(self, client: SourceClient, instrument: Instrument) -> CompanyProfile:
+    async def read_profile(self, client: SourceClient, instrument: Instrument) -> port.CompanyProfile:
         raise self._lacks("profiles")
 
     def reveal_keys(self, *keys: Secret | None) -> tuple[str, ...]:
@@ -283,13 +276,11 @@ CREATE TABLE access_token (
     asked_at DOUBLE PRECISION NOT NULL
 )
 """
-_SPACING: Final = timedelta(seconds=65)
-"""Between two requests for a token, whoever makes them."""
+_SPACING: Final = timedelta(seconds=65)  # between two requests for a token, whoever makes them
 _EARLY: Final = timedelta(hours=1)
 """A token is replaced so long before it ends; a short one after nine tenths of its time."""
 _SHORTEST_S: Final = 60
-_LONGEST_S: Final = 7 * 86_400
-"""A token that lasts less or longer is none that can be relied on."""
+_LONGEST_S: Final = 7 * 86_400  # a token that lasts less or longer is none that can be relied on
 
 
 class TokenStore:

@@ -17,19 +17,16 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     standing: Standing = "official"
-    terms: str
-    """On what terms it is used, in a sentence for the operator."""
+    terms: str  # on what terms it is used, in a sentence for the operator
     urls: Mapping[str, str]
     """Where it answers, by the name of the API. The settings may give others."""
-    per_minute: int
-    """Requests that we allow ourselves; a minute's worth may be sent at once."""
+    per_minute: int  # requests that we allow ourselves; a minute's worth may be sent at once
     batch: int = 1
     rest: int = 60
     """Seconds for which it is left alone after it has refused us without saying for how long."""
     has_prices: bool = True
     """Of anything that is traded; others have documents or a bank's fixings."""
-    keys: tuple[str, ...] = ()
-    """Names in `market_data.keys` without which it is not asked."""
+    keys: tuple[str, ...] = ()  # names in `market_data.keys` without which it is not asked
 
 
 _ALL: Final = (

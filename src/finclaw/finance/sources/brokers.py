@@ -23,15 +23,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource, ask_each
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import (
-    DIRECTIONS,
-    Number,
-    make_day_bars,
-    read_day,
-    read_number,
-    read_time,
-    read_volume,
-)
+from finclaw.finance.sources import reading
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import hide_and_cut
@@ -137,9 +129,9 @@ class Kis(TokenSource):
             answer = await self._ask(client, _KisDaysAnswer, _DAYS, query)
             rows = [each for each in answer.output2 if each.stck_bsop_date]
             for row in rows:
-                day = read_day(row.stck_bsop_date)
+                day = reading.read_day(row.stck_bsop_date)
                 prices = (row.stck_oprc, row.stck_hgpr, row.stck_lwpr, row.stck_clpr)
-                bars |= {bar.day: bar for bar in make_day_bars(client, instrument, day, prices, row.acml_vol)}
+                bars |= {bar.day: bar for bar in reading.make_day_bars(client, instrument, day, prices, row.acml_vol)}
             oldest = min(bars, default=span.first)
             if len(rows) < _MOST_ROWS or oldest <= span.first or oldest > last:
                 break
@@ -167,10 +159,10 @@ class Kis(TokenSource):
 
 
 def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPrice) -> PriceReading:
-    price = read_number(found.stck_prpr, "a price")
-    base = read_number(found.stck_sdpr, "a base price")
-    sign = DIRECTIONS.get(found.prdy_vrss_sign)
-    change = abs(read_number(found.prdy_vrss, "a change")) * Decimal(sign or 0)
+    price = reading.read_number(found.stck_prpr, "a price")
+    base = reading.read_number(found.stck_sdpr, "a base price")
+    sign = reading.DIRECTIONS.get(found.prdy_vrss_sign)
+    change = abs(reading.read_number(found.prdy_vrss, "a change")) * Decimal(sign or 0)
     if sign is None or price - change != base:
         raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
@@ -179,9 +171,9 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
         currency="KRW",
         as_of=client.now(),
         previous_close=base,
-        low=read_number(found.stck_lwpr, "a low") or None,
-        high=read_number(found.stck_hgpr, "a high") or None,
-        volume=read_volume(found.acml_vol),
+        low=reading.read_number(found.stck_lwpr, "a low") or None,
+        high=reading.read_number(found.stck_hgpr, "a high") or None,
+        volume=reading.read_volume(found.acml_vol),
         venue="KRX",
     )
 
@@ -219,18 +211,18 @@ class _TossResult(Struct, Generic[T]):
 class _TossPrice(Struct, rename="camel"):
     symbol: str
     currency: str
-    last_price: Number
+    last_price: reading.Number
     timestamp: str | None = None
 
 
 class _TossCandle(Struct, rename="camel"):
     timestamp: str
-    open_price: Number
-    high_price: Number
-    low_price: Number
-    close_price: Number
+    open_price: reading.Number
+    high_price: reading.Number
+    low_price: reading.Number
+    close_price: reading.Number
     currency: str
-    volume: Number = 0
+    volume: reading.Number = 0
 
 
 class _TossCandles(Struct, rename="camel"):
@@ -325,27 +317,27 @@ def _read_toss_price(
     if not earlier:
         raise DataMalformed(f"has no close of {instrument.symbol} before today")
     today = next((bar for bar in bars if bar.day == session.day), None)
-    last = read_number(price.last_price, "a price")
-    reading = PriceReading(
+    last = reading.read_number(price.last_price, "a price")
+    quote = PriceReading(
         instrument=instrument,
         price=last,
         currency=price.currency,
-        as_of=read_time(price.timestamp),
+        as_of=reading.read_time(price.timestamp),
         previous_close=max(earlier, key=lambda bar: bar.day).close,
     )
     if today is None:
-        return reading
+        return quote
     low = today.low
     high = today.high
     if low * (1 - _NEWER) <= last <= high * (1 + _NEWER):  # a trade may be newer than the bar
         low = min(low, last)
         high = max(high, last)
-    return replace(reading, low=low, high=high, volume=today.volume)
+    return replace(quote, low=low, high=high, volume=today.volume)
 
 
 def _read_toss_bars(client: SourceClient, instrument: Instrument, row: _TossCandle) -> Sequence[Bar]:
     if row.currency != instrument.currency:
         raise DataMalformed(f"'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}")
-    day = read_time(row.timestamp).astimezone(VENUES[instrument.exchange].tz).date()
+    day = reading.read_time(row.timestamp).astimezone(VENUES[instrument.exchange].tz).date()
     prices = (row.open_price, row.high_price, row.low_price, row.close_price)
-    return make_day_bars(client, instrument, day, prices, row.volume)
+    return reading.make_day_bars(client, instrument, day, prices, row.volume)

@@ -18,16 +18,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import (
-    Number,
-    make_coin_bar,
-    merge_bars,
-    read_each,
-    read_epoch,
-    read_number,
-    read_time,
-    read_volume,
-)
+from finclaw.finance.sources import reading
 from finclaw.finance.venue import KRX
 from finclaw.redaction import hide_and_cut
 
@@ -41,8 +32,7 @@ _QUARTER: Final = timedelta(minutes=15)
 
 class _CoinSource(DataSource):
     kinds = ("quote", "bars", "minutes")
-    minutes: frozenset[int] = frozenset()
-    """The lengths of its bars in minutes."""
+    minutes: frozenset[int] = frozenset()  # the lengths of its bars in minutes
 
     def check_minutes(self, span: BarRange) -> None:
         if span.minutes and span.minutes not in self.minutes:
@@ -51,23 +41,23 @@ class _CoinSource(DataSource):
 
 class _WonTicker(Struct):
     market: str
-    trade_price: Number
-    prev_closing_price: Number
-    signed_change_price: Number
-    high_price: Number
-    low_price: Number
+    trade_price: reading.Number
+    prev_closing_price: reading.Number
+    signed_change_price: reading.Number
+    high_price: reading.Number
+    low_price: reading.Number
     trade_timestamp: int
-    acc_trade_volume: Number
+    acc_trade_volume: reading.Number
 
 
 class _WonCandle(Struct):
     market: str
     candle_date_time_utc: str
-    opening_price: Number
-    high_price: Number
-    low_price: Number
-    trade_price: Number
-    candle_acc_trade_volume: Number
+    opening_price: reading.Number
+    high_price: reading.Number
+    low_price: reading.Number
+    trade_price: reading.Number
+    candle_acc_trade_volume: reading.Number
 
 
 class Upbit(_CoinSource):
@@ -88,25 +78,25 @@ class Upbit(_CoinSource):
         asked = {self.symbol_of(each): each for each in instruments}
         tickers = await client.get(list[_WonTicker], "ticker", {"markets": ",".join(asked)})
         found = {each.market: each for each in tickers}
-        return read_each(asked, lambda pair, each: self._read_ticker(each, found.get(pair)))
+        return reading.read_each(asked, lambda pair, each: self._read_ticker(each, found.get(pair)))
 
     def _read_ticker(self, instrument: Instrument, ticker: _WonTicker | None) -> PriceReading:
         if ticker is None:
             raise DataUnsupported(f"does not have {instrument.symbol}")
-        price = read_number(ticker.trade_price, "a price")
-        before = read_number(ticker.prev_closing_price, "a close")
-        change = read_number(ticker.signed_change_price, "a change")
+        price = reading.read_number(ticker.trade_price, "a price")
+        before = reading.read_number(ticker.prev_closing_price, "a close")
+        change = reading.read_number(ticker.signed_change_price, "a change")
         if abs(price - before - change) > abs(price) * _FLOAT_NOISE:
             raise DataMalformed(f"'s change of {instrument.symbol} does not fit its price")
         return PriceReading(
             instrument=instrument,
             price=price,
             currency="KRW",
-            as_of=read_epoch(ticker.trade_timestamp / 1_000),
+            as_of=reading.read_epoch(ticker.trade_timestamp / 1_000),
             previous_close=before,
-            low=read_number(ticker.low_price, "a low"),
-            high=read_number(ticker.high_price, "a high"),
-            volume=read_volume(ticker.acc_trade_volume),
+            low=reading.read_number(ticker.low_price, "a low"),
+            high=reading.read_number(ticker.high_price, "a high"),
+            volume=reading.read_volume(ticker.acc_trade_volume),
             venue=self.info.name,
             day_basis=self.day_basis,
         )
@@ -143,7 +133,7 @@ class Upbit(_CoinSource):
         except ValueError as error:
             raise DataMalformed("gave a time that cannot be read") from error
         prices = (candle.opening_price, candle.high_price, candle.low_price, candle.trade_price)
-        return make_coin_bar(client, starts, step, prices, candle.candle_acc_trade_volume, self.zone)
+        return reading.make_coin_bar(client, starts, step, prices, candle.candle_acc_trade_volume, self.zone)
 
 
 class Bithumb(Upbit):
@@ -157,7 +147,7 @@ class Bithumb(Upbit):
         return KRX.tz
 
 
-_CoinbaseCandle = tuple[int, Number, Number, Number, Number, Number]
+_CoinbaseCandle = tuple[int, reading.Number, reading.Number, reading.Number, reading.Number, reading.Number]
 """Time, low, high, open, close, volume, in this odd order."""
 
 
@@ -179,12 +169,12 @@ class Coinbase(_CoinSource):
             self._ask_candles(client, instrument, today - _DAY, today, _DAY),
         )
         days = {bar.day: bar for bar in bars}
-        as_of = read_time(ticker.time)
+        as_of = reading.read_time(ticker.time)
         running = days.get(as_of.date())
         before = days.get(as_of.date() - _DAY)
         return PriceReading(
             instrument=instrument,
-            price=read_number(ticker.price, "a price"),
+            price=reading.read_number(ticker.price, "a price"),
             currency="USD",
             as_of=as_of,
             previous_close=before and before.close,
@@ -202,7 +192,7 @@ class Coinbase(_CoinSource):
             last = min(first + days - _DAY, span.last)
             candles = await self._ask_candles(client, instrument, first, last, step)
             if span.minutes:
-                candles = merge_bars(candles, span.minutes, datetime.combine(first, time(0), UTC))
+                candles = reading.merge_bars(candles, span.minutes, datetime.combine(first, time(0), UTC))
             bars += candles
             first += days
         return bars
@@ -218,7 +208,7 @@ class Coinbase(_CoinSource):
         path = f"products/{self.symbol_of(instrument)}/candles"
         candles = await client.get(list[_CoinbaseCandle], path, query)
         bars = [
-            make_coin_bar(client, read_epoch(stamp), step, (opened, high, low, close), volume)
+            reading.make_coin_bar(client, reading.read_epoch(stamp), step, (opened, high, low, close), volume)
             for stamp, low, high, opened, close, volume in candles
         ]
         return [each for each in bars if first <= each.day <= last]
@@ -233,8 +223,7 @@ class _KrakenPair(Struct):
     l: tuple[str, str]  # noqa: E741  the vendor's names
     h: tuple[str, str]
     v: tuple[str, str]
-    o: str
-    """Today's open, from midnight UTC: a market that never rests opens where it closed."""
+    o: str  # today's open, from midnight UTC: a market that never rests opens where it closed
 
 
 class _KrakenTickers(Struct):
@@ -266,13 +255,13 @@ class Kraken(_CoinSource):
         (pair,) = answer.result.values()
         return PriceReading(
             instrument=instrument,
-            price=read_number(pair.c[0], "a price"),
+            price=reading.read_number(pair.c[0], "a price"),
             currency="USD",
             as_of=client.now(),
-            previous_close=read_number(pair.o, "an open"),
-            low=read_number(pair.l[0], "a low"),
-            high=read_number(pair.h[0], "a high"),
-            volume=read_volume(pair.v[0]),
+            previous_close=reading.read_number(pair.o, "an open"),
+            low=reading.read_number(pair.l[0], "a low"),
+            high=reading.read_number(pair.h[0], "a high"),
+            volume=reading.read_volume(pair.v[0]),
             venue=self.info.name,
             day_basis=self.day_basis,
         )
@@ -290,7 +279,8 @@ class Kraken(_CoinSource):
             raise DataMalformed(f"gave {len(rows)} series for one")
         step = timedelta(minutes=minutes)
         return [
-            make_coin_bar(client, read_epoch(stamp), step, prices, volume) for stamp, *prices, _, volume, _ in rows[0]
+            reading.make_coin_bar(client, reading.read_epoch(stamp), step, prices, volume)
+            for stamp, *prices, _, volume, _ in rows[0]
         ]
 
 

@@ -17,8 +17,7 @@ from finclaw.finance.market_data.source import DataKind, DataSource, SourceClien
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.sources.reading import Number, read_day, read_number
 
-_PUBLISHED: Final = time(15, 0, tzinfo=UTC)
-"""About 16:00 in Frankfurt."""
+_PUBLISHED: Final = time(15, 0, tzinfo=UTC)  # about 16:00 in Frankfurt
 _DAY: Final = re.compile(r"<Cube time=['\"](\d{4}-\d{2}-\d{2})['\"]\s*>")
 _RATE: Final = re.compile(r"<Cube currency=['\"]([A-Z]{3})['\"] rate=['\"]([\d.]{1,20})['\"]\s*/>")
 _DIGITS: Final = Decimal("0.000001")

@@ -105,14 +105,22 @@ def newest(items: Iterable[NewsItem], client: SourceClient, window: timedelta, l
     return kept[:limit]
 
 
+class JsonHeadline(Struct):
+    """A headline as vendors of news in JSON write it."""
+
+    headline: str
+    url: str
+    source: str = ""
+
+
 def make_headline(
-    client: SourceClient, title: str, url: str, publisher: str, published_at: datetime, symbols: Iterable[str]
+    client: SourceClient, found: JsonHeadline, published_at: datetime, symbols: Iterable[str]
 ) -> NewsItem:
-    """A headline in a vendor's JSON; `symbols` are the vendor's."""
+    """`symbols` are the vendor's."""
     return NewsItem(
-        title=clean_line(title),
-        url=url,
-        publisher=clean_line(publisher, 100),
+        title=clean_line(found.headline),
+        url=found.url,
+        publisher=clean_line(found.source, 100),
         published_at=published_at,
         source=client.name,
         symbols=tuple(filter(None, map(own_symbol, symbols))),
@@ -121,8 +129,7 @@ def make_headline(
 
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
 _DC: Final = "{http://purl.org/dc/elements/1.1/}"
-_MOST: Final = 200
-"""Entries that are read; feeds list a hundred at most."""
+_MOST: Final = 200  # entries that are read; feeds list a hundred at most
 _MOST_ELEMENTS: Final = 100_000
 _TAGS: Final = re.compile(r"<[^<>]{0,200}>")
 _UNSEEN: Final = re.compile(

@@ -18,27 +18,13 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient, ask_each
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import (
-    BROWSER,
-    DIRECTIONS,
-    Number,
-    make_bar,
-    make_day_bars,
-    merge_bars,
-    read_day,
-    read_each,
-    read_number,
-    read_optional,
-    read_time,
-    trim,
-)
+from finclaw.finance.sources import reading
 from finclaw.finance.venue import VENUES
 from finclaw.redaction import hide_and_cut
 
-_HEADERS: Final = {**BROWSER, "Referer": "https://m.stock.naver.com/"}
+_HEADERS: Final = {**reading.BROWSER, "Referer": "https://m.stock.naver.com/"}
 _ROUNDING: Final = Decimal("0.02")
-_UNITS: Final = {"FX_JPYKRW": 100}
-"""Rates that are for more than one unit."""
+_UNITS: Final = {"FX_JPYKRW": 100}  # rates that are for more than one unit
 _VENUES: Final = {"rate": "bank posted rate"}
 """By the kind of instrument; of others it does not say where they are traded."""
 _EXTENDED: Final[dict[str, Literal["pre", "after"]]] = {"PRE_MARKET": "pre", "AFTER_MARKET": "after"}
@@ -62,25 +48,25 @@ class _OverMarket(Struct, rename="camel"):
     """A price of the pre- or after-market. The block comes and goes, and never spoils the price above it."""
 
     trading_session_type: str = ""
-    over_price: Number = None
+    over_price: reading.Number = None
     local_traded_at: str = ""
 
 
 class _Price(Struct, rename="camel"):
     """A price in any of the answers: those of the polling API, of `basic`, and of a rate."""
 
-    close_price: Number
-    fluctuations_ratio: Number
+    close_price: reading.Number
+    fluctuations_ratio: reading.Number
     local_traded_at: str
-    compare_to_previous_close_price: Number = None
-    fluctuations: Number = None
+    compare_to_previous_close_price: reading.Number = None
+    fluctuations: reading.Number = None
     compare_to_previous_price: _Direction | None = None
     fluctuations_type: _Direction | None = None
     item_code: str = ""
     reuters_code: str = ""
-    high_price: Number = None
-    low_price: Number = None
-    accumulated_trading_volume: Number = None
+    high_price: reading.Number = None
+    low_price: reading.Number = None
+    accumulated_trading_volume: reading.Number = None
     currency_type: _Currency | None = None
     stock_exchange_type: _Exchange | None = None
     over_market_price_info: _OverMarket | None = None
@@ -95,14 +81,14 @@ class _Rate(Struct, rename="camel"):
 
 
 class _Candle(Struct, rename="camel"):
-    open_price: Number
-    high_price: Number
-    low_price: Number
-    accumulated_trading_volume: Number
+    open_price: reading.Number
+    high_price: reading.Number
+    low_price: reading.Number
+    accumulated_trading_volume: reading.Number
     local_date: str = ""
     local_date_time: str = ""
-    close_price: Number = None
-    current_price: Number = None
+    close_price: reading.Number = None
+    current_price: reading.Number = None
 
 
 class Naver(DataSource):
@@ -128,7 +114,7 @@ class Naver(DataSource):
                 url = f"api/realtime/domestic/{path}/{','.join(asked)}"
                 polled = await client.get(_Polled, url, api="polling", headers=_HEADERS)
                 prices = {each.item_code: each for each in polled.datas}
-                found |= read_each(asked, partial(_read_polled, prices))
+                found |= reading.read_each(asked, partial(_read_polled, prices))
         others = [each for each in instruments if each.exchange != "KRX"]
         return found | await ask_each(others, lambda each: self._ask_price(client, each))
 
@@ -160,21 +146,21 @@ def _read_polled(prices: Mapping[str, _Price], code: str, instrument: Instrument
 
 
 def _read_price(instrument: Instrument, price: _Price, per: int = 1) -> PriceReading:
-    last = read_number(price.close_price, "a price")
+    last = reading.read_number(price.close_price, "a price")
     change = _read_change(price, last)
-    volume = read_optional(price.accumulated_trading_volume, "a volume")
+    volume = reading.read_optional(price.accumulated_trading_volume, "a volume")
     currency = instrument.currency
     if price.currency_type is not None:
         currency = price.currency_type.code
     exchange = price.stock_exchange_type or _Exchange()
     return PriceReading(
         instrument=instrument,
-        price=trim(last / per),
+        price=reading.trim(last / per),
         currency=currency,
-        as_of=read_time(price.local_traded_at),
-        previous_close=trim((last - change) / per),
-        low=read_optional(price.low_price, "a low"),
-        high=read_optional(price.high_price, "a high"),
+        as_of=reading.read_time(price.local_traded_at),
+        previous_close=reading.trim((last - change) / per),
+        low=reading.read_optional(price.low_price, "a low"),
+        high=reading.read_optional(price.high_price, "a high"),
         volume=int(volume or 0),
         venue=_VENUES.get(instrument.kind, ""),
         delay=exchange.delay_time,
@@ -188,12 +174,12 @@ def _read_change(price: _Price, last: Decimal) -> Decimal:
     written = price.compare_to_previous_close_price
     if written is None:
         written = price.fluctuations
-    told = read_number(written, "a change")
-    ratio = read_number(price.fluctuations_ratio, "a change in percent")
+    told = reading.read_number(written, "a change")
+    ratio = reading.read_number(price.fluctuations_ratio, "a change in percent")
     direction = price.compare_to_previous_price or price.fluctuations_type
     sign: int | None = (told > 0) - (told < 0)
     if direction is not None:
-        sign = DIRECTIONS.get(direction.code)
+        sign = reading.DIRECTIONS.get(direction.code)
     if sign is None:
         raise DataMalformed("gave a direction that is not documented")
     change = abs(told) * sign
@@ -209,10 +195,10 @@ def _read_extended(over: _OverMarket | None) -> ExtendedPrice | None:
         return None
     try:
         return ExtendedPrice(
-            price=read_number(over.over_price, "a price after hours"),
+            price=reading.read_number(over.over_price, "a price after hours"),
             phase=_EXTENDED[over.trading_session_type],
             venue="",  # the exchange's own or Nextrade's: it does not say
-            as_of=read_time(over.local_traded_at),
+            as_of=reading.read_time(over.local_traded_at),
         )
     except DataError:
         return None
@@ -221,11 +207,11 @@ def _read_extended(over: _OverMarket | None) -> ExtendedPrice | None:
 def _read_days(client: SourceClient, instrument: Instrument, candles: list[_Candle], span: BarRange) -> list[Bar]:
     bars: list[Bar] = []
     for each in candles:
-        day = read_day(each.local_date)
+        day = reading.read_day(each.local_date)
         if not span.first <= day <= span.last:
             continue
         prices = (each.open_price, each.high_price, each.low_price, each.close_price)
-        bars += make_day_bars(client, instrument, day, prices, each.accumulated_trading_volume)
+        bars += reading.make_day_bars(client, instrument, day, prices, each.accumulated_trading_volume)
     return bars
 
 
@@ -239,11 +225,12 @@ def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_C
             raise DataMalformed(f"gave {hide_and_cut(each.local_date_time, 20)!r} as a time") from error
         ends = starts + timedelta(minutes=1)
         prices = (each.open_price, each.high_price, each.low_price, each.current_price)
-        bars.append(make_bar(starts.astimezone(zone).date(), starts, ends, prices, each.accumulated_trading_volume))
+        volume = each.accumulated_trading_volume
+        bars.append(reading.make_bar(starts.astimezone(zone).date(), starts, ends, prices, volume))
     merged: list[Bar] = []
     for day in sorted({each.day for each in bars}):
         session = client.calendar.session_on(instrument.exchange, day)
         if session is not None:  # what was traded before and after it is another price
             inside = [each for each in bars if each.day == day and session.opens <= each.starts <= session.closes]
-            merged += merge_bars(inside, span.minutes, session.opens)
+            merged += reading.merge_bars(inside, span.minutes, session.opens)
     return merged

@@ -16,8 +16,7 @@ from finclaw.redaction import hide_and_cut
 
 Number = str | int | float | None
 """A figure as JSON has it. Some vendors write texts, some numbers, and some change their mind."""
-Prices = Iterable[Number | Decimal]
-"""Open, high, low and close of a bar."""
+Prices = Iterable[Number | Decimal]  # open, high, low and close of a bar
 
 BROWSER: Final = {
     "User-Agent": "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36",

@@ -16,25 +16,15 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, EarningsDate, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.feeds import clean_line, is_web_address, make_headline, newest
-from finclaw.finance.sources.reading import (
-    Number,
-    make_day_bars,
-    read_each,
-    read_epoch,
-    read_number,
-    read_optional,
-    read_time,
-)
+from finclaw.finance.sources import reading
+from finclaw.finance.sources.feeds import JsonHeadline, clean_line, is_web_address, make_headline, newest
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
 from finclaw.redaction import Secret
 
-_TOO_NEW: Final = timedelta(minutes=16)
-"""Prices of all exchanges are free once they are so old."""
+_TOO_NEW: Final = timedelta(minutes=16)  # prices of all exchanges are free once they are so old
 _MOST_PAGES: Final = 5
-_LONGEST_BREAK: Final = timedelta(days=10)
-"""Within so many days there is a session before."""
+_LONGEST_BREAK: Final = timedelta(days=10)  # within so many days there is a session before
 _ALPACA_NEWS: Final = timedelta(days=7)
 
 
@@ -63,11 +53,8 @@ class _Bars(Struct):
     next_page_token: str | None = None
 
 
-class _Article(Struct):
-    headline: str
-    url: str
+class _Article(JsonHeadline, kw_only=True):
     created_at: str
-    source: str = ""
     symbols: list[str] = field(default_factory=list[str])
 
 
@@ -108,7 +95,7 @@ class Alpaca(DataSource):
         def read(name: str, instrument: Instrument) -> PriceReading:
             return _make_reading(client, instrument, session, closes.get(name, ()), trades.get(name))
 
-        return read_each(names, read)
+        return reading.read_each(names, read)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
         name = self.symbol_of(instrument)
@@ -118,8 +105,8 @@ class Alpaca(DataSource):
         bars: list[Bar] = []
         for row in rows:
             # A day's time is its midnight in New York, 04:00 or 05:00 UTC: the day is that of the exchange.
-            day = read_time(row.t).astimezone(zone).date()
-            bars += make_day_bars(client, instrument, day, (row.o, row.h, row.l, row.c), int(row.v))
+            day = reading.read_time(row.t).astimezone(zone).date()
+            bars += reading.make_day_bars(client, instrument, day, (row.o, row.h, row.l, row.c), int(row.v))
         return bars
 
     async def _read_days(
@@ -151,7 +138,7 @@ class Alpaca(DataSource):
             query["symbols"] = self.symbol_of(instrument)
         answer = await client.get(_News, "v1beta1/news", query, headers=self._headers())
         items = [
-            make_headline(client, each.headline, each.url, each.source, read_time(each.created_at), each.symbols)
+            make_headline(client, each, reading.read_time(each.created_at), each.symbols)
             for each in answer.news
             if is_web_address(each.url)
         ]
@@ -167,19 +154,19 @@ def _make_reading(
 ) -> PriceReading:
     """A running session is priced by the trade, one that is over by its bar. Both stand against the bar before."""
     zone = VENUES[instrument.exchange].tz
-    days = {read_time(row.t).astimezone(zone).date(): row for row in rows}
+    days = {reading.read_time(row.t).astimezone(zone).date(): row for row in rows}
     earlier = [day for day in days if day < session.day]
     if not earlier:
         raise DataUnsupported(f"does not have {instrument.symbol}")
-    before = read_number(days[max(earlier)].c, "a previous close")
+    before = reading.read_number(days[max(earlier)].c, "a previous close")
     if client.now() < session.closes:
         if trade is None:
             raise DataUnsupported(f"has no trade of {instrument.symbol}")
         return PriceReading(
             instrument=instrument,
-            price=read_number(trade.latest_trade.p, "a price"),
+            price=reading.read_number(trade.latest_trade.p, "a price"),
             currency="USD",
-            as_of=read_time(trade.latest_trade.t),
+            as_of=reading.read_time(trade.latest_trade.t),
             previous_close=before,
             venue="IEX",
         )
@@ -187,7 +174,7 @@ def _make_reading(
         raise DataStale(f"has no bar of {session.day} yet")
     return PriceReading(
         instrument=instrument,
-        price=read_number(days[session.day].c, "a price"),
+        price=reading.read_number(days[session.day].c, "a price"),
         currency="USD",
         as_of=session.closes,
         previous_close=before,
@@ -196,8 +183,7 @@ def _make_reading(
 
 
 _FINNHUB_NEWS: Final = timedelta(days=14)
-_ROUNDING: Final = Decimal("0.011")
-"""The change is rounded to cents, and so are the prices."""
+_ROUNDING: Final = Decimal("0.011")  # the change is rounded to cents, and so are the prices
 _MOMENTS: Final[Mapping[str, Literal["before open", "after close", "during session"]]] = {
     "bmo": "before open",
     "amc": "after close",
@@ -206,19 +192,16 @@ _MOMENTS: Final[Mapping[str, Literal["before open", "after close", "during sessi
 
 
 class _Quote(Struct):
-    c: Number
-    d: Number
-    h: Number
-    l: Number  # noqa: E741  their name for the low
-    pc: Number
+    c: reading.Number
+    d: reading.Number
+    h: reading.Number
+    l: reading.Number  # noqa: E741  their name for the low
+    pc: reading.Number
     t: int
 
 
-class _Headline(Struct):
-    headline: str
-    url: str
+class _Headline(JsonHeadline, kw_only=True):
     datetime: int
-    source: str = ""
     related: str = ""
 
 
@@ -226,7 +209,7 @@ class _Report(Struct, rename="camel"):
     date: date
     symbol: str
     hour: str = ""
-    eps_estimate: Number = None
+    eps_estimate: reading.Number = None
 
 
 class _Calendar(Struct, rename="camel"):
@@ -260,7 +243,7 @@ class Finnhub(DataSource):
             query = {"symbol": self.symbol_of(instrument), "from": str(today - _FINNHUB_NEWS), "to": str(today)}
         found = await client.get(list[_Headline], path, query, headers=self._headers())
         items = [
-            make_headline(client, each.headline, each.url, each.source, read_epoch(each.datetime), [each.related])
+            make_headline(client, each, reading.read_epoch(each.datetime), [each.related])
             for each in found
             if is_web_address(each.url) and clean_line(each.headline)
         ]
@@ -275,7 +258,7 @@ class Finnhub(DataSource):
                 name="",
                 day=each.date,
                 moment=_MOMENTS.get(each.hour, "unknown"),
-                estimate=read_optional(each.eps_estimate, "an estimate"),
+                estimate=reading.read_optional(each.eps_estimate, "an estimate"),
                 source=client.name,
             )
             for each in found.earnings_calendar
@@ -291,19 +274,19 @@ def _parse_quote(found: _Quote, client: SourceClient, instrument: Instrument) ->
     """Raises DataUnsupported for the zeros of an unknown symbol, DataMalformed for what contradicts itself."""
     if found.t == 0 or not found.c:
         raise DataUnsupported(f"does not have {instrument.symbol}: it answered zeros")
-    price = read_number(found.c, "a price")
-    before = read_number(found.pc, "a previous close")
-    change = read_number(found.d, "a change")
+    price = reading.read_number(found.c, "a price")
+    before = reading.read_number(found.pc, "a previous close")
+    change = reading.read_number(found.d, "a change")
     if abs(price - before - change) > _ROUNDING:
         raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
         instrument=instrument,
         price=price,
         currency="USD",
-        as_of=read_epoch(found.t),
+        as_of=reading.read_epoch(found.t),
         previous_close=before,
-        low=read_optional(found.l, "a low"),
-        high=read_optional(found.h, "a high"),
+        low=reading.read_optional(found.l, "a low"),
+        high=reading.read_optional(found.h, "a high"),
     )
 
 
@@ -329,8 +312,7 @@ class _NasdaqRow(Struct, rename="camel"):
 
 
 class _NasdaqRows(Struct):
-    rows: list[_NasdaqRow] | None
-    """Null on a day without any, and beyond what it knows."""
+    rows: list[_NasdaqRow] | None  # null on a day without any, and beyond what it knows
 
 
 class _NasdaqStatus(Struct, rename="camel"):

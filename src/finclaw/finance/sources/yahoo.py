@@ -20,17 +20,7 @@ from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.finance.sources.reading import (
-    BROWSER,
-    Number,
-    make_bar,
-    make_day_bars,
-    merge_bars,
-    read_epoch,
-    read_number,
-    read_optional,
-    trim,
-)
+from finclaw.finance.sources import reading
 from finclaw.finance.venue import VENUES
 
 _DELAYS: Final = {"KRX": 20, "NYSE": 15, "NASDAQ": 15}
@@ -43,21 +33,21 @@ _FINEST: Final = 15
 class _Meta(Struct, rename="camel"):
     symbol: str
     currency: str | None
-    regular_market_price: Number
+    regular_market_price: reading.Number
     regular_market_time: int
     gmtoffset: Annotated[int, Meta(gt=-86_400, lt=86_400)]
     price_hint: Annotated[int, Meta(ge=0, le=12)] = 2
     """Digits behind the point; what is behind those is the noise of a float."""
     regular_market_volume: int | None = None
-    regular_market_day_high: Number = None
-    regular_market_day_low: Number = None
+    regular_market_day_high: reading.Number = None
+    regular_market_day_low: reading.Number = None
 
 
 class _Columns(Struct):
-    open: list[Number]
-    high: list[Number]
-    low: list[Number]
-    close: list[Number]
+    open: list[reading.Number]
+    high: list[reading.Number]
+    low: list[reading.Number]
+    close: list[reading.Number]
     volume: list[int | None]
 
 
@@ -95,16 +85,16 @@ class Yahoo(DataSource):
     async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         result = await self._ask(client, instrument, {"range": "5d", "interval": "1d"})
         meta = result.meta
-        as_of = read_epoch(meta.regular_market_time)
+        as_of = reading.read_epoch(meta.regular_market_time)
         rows = list(_rows(result))
         return PriceReading(
             instrument=instrument,
-            price=trim(read_number(meta.regular_market_price, "a price"), meta.price_hint),
+            price=reading.trim(reading.read_number(meta.regular_market_price, "a price"), meta.price_hint),
             currency=meta.currency or "",
             as_of=as_of,
             previous_close=_previous_close(client, instrument, rows, as_of, meta.gmtoffset),
-            low=read_optional(meta.regular_market_day_low, "a low"),
-            high=read_optional(meta.regular_market_day_high, "a high"),
+            low=reading.read_optional(meta.regular_market_day_low, "a low"),
+            high=reading.read_optional(meta.regular_market_day_high, "a high"),
             volume=meta.regular_market_volume or 0,
             delay=_DELAYS.get(instrument.exchange, 0),
         )
@@ -128,7 +118,7 @@ class Yahoo(DataSource):
 
     async def _ask(self, client: SourceClient, instrument: Instrument, query: Mapping[str, str]) -> _Result:
         symbol = self.symbol_of(instrument)
-        answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=BROWSER)
+        answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=reading.BROWSER)
         if answer.chart.error is not None:
             raise DataUnsupported(f"does not have {symbol}")
         if not answer.chart.result:
@@ -150,11 +140,13 @@ def _rows(result: _Result) -> Iterator[Bar]:
     if {len(each) for each in (*parts, columns.volume)} != {len(stamps)}:
         raise DataMalformed("gave columns of different lengths")
     for place, stamp in enumerate(stamps):
-        figures = (read_optional(column[place], "a price of a bar") for column in parts)
-        opened, high, low, close = (trim(each or Decimal(0), digits) for each in figures)
+        figures = (reading.read_optional(column[place], "a price of a bar") for column in parts)
+        opened, high, low, close = (reading.trim(each or Decimal(0), digits) for each in figures)
         if opened and high and low and close:
-            starts = read_epoch(stamp)
-            yield make_bar(starts.date(), starts, starts, (opened, high, low, close), columns.volume[place] or 0)
+            starts = reading.read_epoch(stamp)
+            yield reading.make_bar(
+                starts.date(), starts, starts, (opened, high, low, close), columns.volume[place] or 0
+            )
 
 
 def _previous_close(
@@ -188,7 +180,7 @@ def _day_bars(client: SourceClient, instrument: Instrument, rows: Sequence[Bar],
     for day, parts in sorted(days.items()):
         whole = join_bars(parts, parts[0].starts)
         volume = max(each.volume for each in parts)
-        bars += make_day_bars(client, instrument, day, (whole.open, whole.high, whole.low, whole.close), volume)
+        bars += reading.make_day_bars(client, instrument, day, (whole.open, whole.high, whole.low, whole.close), volume)
     return bars
 
 
@@ -203,6 +195,6 @@ def _minute_bars(client: SourceClient, instrument: Instrument, rows: Sequence[Ba
                 for each in rows
                 if session.opens <= each.starts < session.closes
             ]
-            bars += merge_bars(inside, span.minutes, session.opens)
+            bars += reading.merge_bars(inside, span.minutes, session.opens)
         day += timedelta(days=1)
     return bars
