@@ -109,8 +109,6 @@ class AddressGate:
 
 
 class _Hosts:
-    """Names, each alone or with all that is below it."""
-
     def __init__(self, setting: str, patterns: Iterable[str]) -> None:
         self._exact: set[str] = set()
         self._with_all_below: set[str] = set()

@@ -87,7 +87,6 @@ def read_location(text: str) -> Location:
 
 
 def join(base: Location, reference: str) -> Location:
-    """Where a reference on a page, or a redirect, leads to."""
     reference = reference.strip(" ")
     _check_signs(reference)
     try:

@@ -56,6 +56,10 @@ class ImplausiblePrice(ToolError):
     """A price far from the market's, without a currency: perhaps another is meant. Suggestion: the instrument's own."""
 
 
+class TooManyAlerts(ToolError):
+    pass
+
+
 class AddArguments(Struct, frozen=True, forbid_unknown_fields=True):
     symbol: SymbolName
     price: Threshold
@@ -96,7 +100,7 @@ class Alerts:
         # A call that is run again after a crash, or a wish told twice, leaves one alert.
         if not any(replace(each, since=alert.since) == alert for each in mine):
             if len(mine) >= MOST:
-                raise ToolError(f"There are {MOST} alerts already. Ask the user which one to remove.")
+                raise TooManyAlerts(f"There are {MOST} alerts already. Ask the user which one to remove.")
             self._kept[_whose(scope)] = (*mine, alert)
         return _alerts_output("set", [(alert, quote)])
 

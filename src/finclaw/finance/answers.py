@@ -61,8 +61,6 @@ class CommandMarket(Struct, frozen=True, kw_only=True):
 
 
 class MarketAnswers:
-    """Answers to `/price`, `/fx`, `/market` and `/news`, in the language of what was typed."""
-
     def __init__(self, desk: CommandMarket) -> None:
         self._desk = desk
 
@@ -180,8 +178,6 @@ _SHORTENED: Final = re.compile(r"[억조]\s?\d[\d,.]*\s?[천백십]?(?=\s?(?:[^\
 
 
 class FxRequest(NamedTuple):
-    """An amount and its currency, and the one that it is wanted in; each None where it was not said."""
-
     amount: Decimal | None = None
     base: str | None = None
     target: str | None = None
@@ -214,7 +210,6 @@ def read_fx(args: Sequence[str]) -> FxRequest:
 
 
 def has_two_readings(text: str) -> bool:
-    """Whether an amount leaves out its last unit, as people do when they speak: 1억 2천, 3조 5."""
     return _SHORTENED.search(text) is not None
 
 

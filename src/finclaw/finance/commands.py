@@ -19,8 +19,6 @@ _INSTRUMENT: Final = "symbol or name: AAPL, Apple, BTC / 종목 코드나 이름
 
 
 class FinanceCommand(Struct, frozen=True, kw_only=True):
-    """A command as plain data and one function."""
-
     name: str
     description: str
     usage: str

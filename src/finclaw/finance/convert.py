@@ -24,8 +24,6 @@ _DESCRIPTION = "Converts an amount of money into another currency, with every ra
 
 
 class Leg(Struct, frozen=True):
-    """One rate on the way, and whether it is multiplied with or divided by."""
-
     quote: Quote
     times: bool
 
@@ -39,8 +37,6 @@ class Leg(Struct, frozen=True):
 
 
 class Conversion(Struct, frozen=True, kw_only=True):
-    """An amount in another currency, with the rates that were used in their order."""
-
     amount: Decimal
     base: str
     result: Decimal

@@ -30,8 +30,6 @@ _LONGEST_BREAK = 20
 
 
 class PriceChange(Struct, frozen=True, kw_only=True):
-    """A price at the beginning and at the end of a time, and the change between them."""
-
     instrument: Instrument
     starts: datetime
     start: Decimal

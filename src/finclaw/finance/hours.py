@@ -104,8 +104,6 @@ def _place(venue: Venue) -> dict[str, object]:
 
 
 class VenueHours(Struct, frozen=True, kw_only=True):
-    """Whether a venue is open at a moment, until when, and what is traded outside of its session."""
-
     venue: Venue
     opening: Opening
     phase: TradingPhase

@@ -123,8 +123,6 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 
 
 class LiveProbe:
-    """Asks sources their canaries, all sources at once and each one its own in turn."""
-
     def __init__(self, access: SourceAccess, find: Callable[[str], Instrument | None]) -> None:
         self._access = access
         self._find = find

@@ -119,8 +119,6 @@ class TooManyWatched(ToolError):
 
 
 class Watchlists:
-    """Symbols by person, in the order in which they were added."""
-
     def __init__(self, database: Database, clock: Clock, exists: Callable[[], bool] = lambda: True) -> None:
         """`exists` says whether anybody has ever watched anything: before that no database is opened to look. It is
         called once, for nobody but this object writes the lists of a running gateway."""
@@ -175,8 +173,6 @@ class Watchlists:
         return await self._change(person.id, write)
 
     async def remove(self, person: Person, symbols: Sequence[str] | None) -> tuple[str, ...]:
-        """Those that were there; None removes all."""
-
         def write(rows: Transaction) -> tuple[str, ...]:
             _adopt(rows, person)
             known = _list(rows, person.id)

@@ -389,7 +389,6 @@ def write_provenance(instrument: Instrument, fact: Fact, home: tzinfo | None, la
 def describe_comparison(
     moves: Sequence[tuple[Instrument, Facts]], period: str, home: tzinfo | None, language: Language
 ) -> str:
-    """Changes of several over the same period, in the order given: best first."""
     lines = [_text("comparison", language, period), *(f"- {_compare_line(*move, language)}" for move in moves)]
     if len({instrument.currency for instrument, _ in moves}) > 1:
         lines.append(_text("currencies", language))
@@ -418,7 +417,6 @@ def describe_close(instrument: Instrument, close: Fact, home: tzinfo | None, lan
 
 
 def describe_conversion(facts: Sequence[Fact], home: tzinfo | None, language: Language) -> str:
-    """An amount in another currency, with the rates that were used; by the facts of the conversion."""
     by_field = {fact.field: fact for fact in facts}
     amount = by_field["amount"]
     result = by_field["result"]

@@ -54,7 +54,6 @@ def read_numeral(text: str, start: int = 0, *, commas_separate: bool = False) ->
 
 
 def read_digits(text: str, start: int, *, commas_separate: bool = False) -> tuple[Fraction, int]:
-    """Digits with groups, decimals and a vulgar fraction, and where they end."""
     if commas_separate and (unclear := _TWO_READINGS.match(text, start)):
         raise NumeralError(
             start + 1,
@@ -136,7 +135,6 @@ def _read_exponent(text: str, end: int) -> tuple[int, int]:
 
 
 def _read_suffix(text: str, end: int) -> tuple[int | Fraction, str, int]:
-    """The unit, the currency, and where it all ends."""
     if word := _SCALE_WORD.match(text, end):
         return SCALES[word[1].lower()], "", word.end()
     letters = _LETTERS.match(text, end)

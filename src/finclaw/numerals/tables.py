@@ -37,7 +37,6 @@ KOREAN_CURRENCY: Final = f"(?-i:{'|'.join(korean for _, korean in CURRENCY_WORDS
 
 @lru_cache(256)
 def find_currency(word: str) -> str | None:
-    """The code of the currency that a word or a sign is."""
     if word in CURRENCY_SIGNS:
         return CURRENCY_SIGNS[word]
     for code, (english, korean) in CURRENCY_WORDS.items():

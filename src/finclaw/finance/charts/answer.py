@@ -37,8 +37,6 @@ _NO_DATA: Final[dict[Language, str]] = {
 
 
 class ChartRequest(NamedTuple):
-    """A line behind `/chart`, read: the words for the instrument, the period and the style."""
-
     words: str
     period: ChartPeriod = "6M"
     style: ChartStyle = "line"

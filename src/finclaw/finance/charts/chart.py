@@ -73,7 +73,6 @@ class Chart(Struct, frozen=True, kw_only=True):
 
 
 def thin_out(values: Sequence[T], most: int) -> list[T]:
-    """Up to so many of them, evenly spread, the last one included."""
     count = min(most, len(values))
     return [values[(place + 1) * len(values) // count - 1] for place in range(count)]
 

@@ -51,8 +51,6 @@ _MOST_COMPLAINTS = 5
 
 
 class AddedInstruments:
-    """The two files of added records below one state directory."""
-
     def __init__(self, state: Path) -> None:
         directory = state / DIRECTORY
         self.imported = directory / "imported.tsv"
@@ -64,7 +62,6 @@ class AddedInstruments:
         return Catalogue(read_shipped(), *filter(None, texts), currency=currency)
 
     def known_to_refresh(self) -> Catalogue:
-        """What a refresh is compared with: all but the operator's own records."""
         return Catalogue(read_shipped(), self._read_refreshed())
 
     def _read_refreshed(self) -> str:

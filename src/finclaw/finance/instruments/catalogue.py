@@ -88,7 +88,6 @@ class Catalogue:
             yield read_row(line), tuple(line.partition("\t")[0][1:-1].split("|"))
 
     def get(self, symbol: str) -> Instrument | None:
-        """The record of exactly this symbol of ours; `BTC-KRW` is Bitcoin priced in won."""
         if (number := self._by_symbol.get(symbol)) is not None:
             return read_row(self._rows[number])
         coin, _, currency = symbol.partition("-")
@@ -135,7 +134,6 @@ class Catalogue:
 
 @cache
 def shipped_catalogue() -> Catalogue:
-    """The shipped records alone. They are read when first asked for, and once."""
     return Catalogue(read_shipped())
 
 
@@ -144,7 +142,6 @@ def read_shipped() -> str:
 
 
 def priced_in(instrument: Instrument, currency: str) -> Instrument:
-    """The coin with its price in that currency; everything else as it is."""
     if instrument.kind != "coin" or instrument.currency == currency or currency not in COIN_CURRENCIES:
         return instrument
     return structs.replace(instrument, symbol=f"{instrument.bare_symbol}-{currency}", currency=currency)

@@ -11,15 +11,7 @@ from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Quote
-from finclaw.finance.market_data import port
-from finclaw.finance.market_data.errors import (
-    AllSourcesFailed,
-    DataError,
-    DataImplausible,
-    DataNotFound,
-    DataUnsupported,
-    name_failures,
-)
+from finclaw.finance.market_data import errors, port
 from finclaw.finance.market_data.plausible import PriceReading, check_reading, check_series
 from finclaw.finance.market_data.quotes import LastPrices, QuoteReader
 from finclaw.finance.market_data.source import DataSource, SourceClient
@@ -77,9 +69,9 @@ class ChainedMarketData:
             each.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
 
-    async def quotes(self, symbols: Sequence[str]) -> Mapping[str, Quote | DataError]:
+    async def quotes(self, symbols: Sequence[str]) -> Mapping[str, Quote | errors.DataError]:
         wanted = list(dict.fromkeys(symbols))
-        answers: dict[str, Quote | DataError] = {}
+        answers: dict[str, Quote | errors.DataError] = {}
         missing: list[Instrument] = []
         for symbol in wanted:
             instrument = self._find(symbol)
@@ -93,7 +85,7 @@ class ChainedMarketData:
             self._take_off([each.symbol for each in missing], self._quotes.read(missing, self._purpose))
         waiting = {symbol: self._flights[symbol] for symbol in wanted if symbol not in answers}
         for symbol, flight in waiting.items():
-            found = cast("Mapping[str, Quote | DataError]", await asyncio.shield(flight))
+            found = cast("Mapping[str, Quote | errors.DataError]", await asyncio.shield(flight))
             answers[symbol] = self._keep_quote(symbol, found[symbol])
         return {symbol: answers[symbol] for symbol in wanted}
 
@@ -109,7 +101,7 @@ class ChainedMarketData:
         if self._last_prices.find(symbol) is None:
             # The bars need something to be measured by. Where sources differ about the price, so will their bars.
             latest = (await self.quotes([symbol]))[symbol]
-            if isinstance(latest, AllSourcesFailed) and latest.is_implausible:
+            if isinstance(latest, errors.AllSourcesFailed) and latest.is_implausible:
                 raise latest
         last_price = self._last_prices.find(symbol)
 
@@ -127,7 +119,7 @@ class ChainedMarketData:
             return await self._share(("fixing", base, quote), lambda: self._read_fixing(base, quote), _FIXING)
         symbol = f"{base}/{quote}"
         latest = (await self.quotes([symbol]))[symbol]
-        if isinstance(latest, DataError):
+        if isinstance(latest, errors.DataError):
             raise latest
         return port.ExchangeRate(
             base=base,
@@ -148,7 +140,7 @@ class ChainedMarketData:
         async def read(source: DataSource, client: SourceClient) -> port.ExchangeRate:
             rate = await source.read_fixing(client, base, quote)
             if (rate.base, rate.quote, rate.basis) != (base, quote, "fixing"):
-                raise DataImplausible(f"spoke of {rate.base}/{rate.quote}, not of {symbol}")
+                raise errors.DataImplausible(f"spoke of {rate.base}/{rate.quote}, not of {symbol}")
             # The rules of prices hold; the close before it is not part of a fixing.
             reading = PriceReading(
                 instrument=pair,
@@ -215,15 +207,15 @@ class ChainedMarketData:
         Raises AllSourcesFailed, or DataUnsupported where no source is switched on.
         """
         if not chain:
-            raise DataUnsupported(f"No source that is switched on has {offer or f'a {what}'}. Say so.")
-        causes: list[DataError] = []
+            raise errors.DataUnsupported(f"No source that is switched on has {offer or f'a {what}'}. Say so.")
+        causes: list[errors.DataError] = []
         for source in chain:
             try:
                 answer = await self._access.ask(source, self._purpose, partial(read, source))
-                return answer, name_failures(causes)
-            except DataError as error:
+                return answer, errors.name_failures(causes)
+            except errors.DataError as error:
                 causes.append(error)
-        raise AllSourcesFailed(what, tuple(causes))
+        raise errors.AllSourcesFailed(what, tuple(causes))
 
     async def _share_chain(
         self,
@@ -271,7 +263,7 @@ class ChainedMarketData:
             self._take_off([key], read())
         try:
             value = cast("T", await asyncio.shield(self._flights[key]))
-        except AllSourcesFailed as error:
+        except errors.AllSourcesFailed as error:
             old = self._find_old(key, error)
             if old is None:
                 raise
@@ -279,10 +271,10 @@ class ChainedMarketData:
         self._keep(key, value, kept_for)
         return value
 
-    def _keep_quote(self, symbol: str, answer: Quote | DataError) -> Quote | DataError:
+    def _keep_quote(self, symbol: str, answer: Quote | errors.DataError) -> Quote | errors.DataError:
         if isinstance(answer, Quote):
             self._keep(symbol, answer, _fresh_for(answer, self._now()))
-        elif isinstance(answer, AllSourcesFailed):
+        elif isinstance(answer, errors.AllSourcesFailed):
             return self._find_old(symbol, answer) or answer
         return answer
 
@@ -299,14 +291,14 @@ class ChainedMarketData:
             return None
         return kept.value
 
-    def _find_old(self, key: Hashable, error: AllSourcesFailed) -> Any:
+    def _find_old(self, key: Hashable, error: errors.AllSourcesFailed) -> Any:
         """What was known before, marked as stale. Headlines, filings and dates show by themselves how old they are."""
         kept = self._kept.get(key)
         if kept is None or self._now() - kept.since >= _OLDEST:
             return None
         if not isinstance(kept.value, Quote | port.BarSeries | port.ExchangeRate):
             return kept.value
-        return replace(kept.value, stale=True, failed=name_failures(error.causes))
+        return replace(kept.value, stale=True, failed=errors.name_failures(error.causes))
 
 
 def _look_at_error(flight: "asyncio.Task[Any]") -> None:
@@ -335,5 +327,5 @@ def _fresh_for(quote: Quote, now: datetime) -> timedelta:
     return fresh
 
 
-def _not_found(symbol: str) -> DataNotFound:
-    return DataNotFound(f"There is no instrument {symbol!r} in our records. Ask for another one.")
+def _not_found(symbol: str) -> errors.DataNotFound:
+    return errors.DataNotFound(f"There is no instrument {symbol!r} in our records. Ask for another one.")

@@ -15,24 +15,7 @@ from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Quote
-from finclaw.finance.market_data.errors import (
-    AllSourcesFailed,
-    DataError,
-    DataImplausible,
-    DataMalformed,
-    DataUnsupported,
-    name_failures,
-    refuse_unreadable,
-)
-from finclaw.finance.market_data.plausible import (
-    PriceReading,
-    accept_reading,
-    agree,
-    check_reading,
-    has_known_range,
-    has_price_limit,
-    is_rare,
-)
+from finclaw.finance.market_data import errors, plausible
 from finclaw.finance.market_data.port import Purpose
 from finclaw.finance.market_data.source import DataSource
 from finclaw.finance.market_data.source_access import SourceAccess
@@ -48,21 +31,19 @@ class _Search(Struct):
     """An instrument that is being priced, with what went wrong so far."""
 
     instrument: Instrument
-    causes: list[DataError] = field(default_factory=list[DataError])
-    reading: PriceReading | None = None
+    causes: list[errors.DataError] = field(default_factory=list[errors.DataError])
+    reading: plausible.PriceReading | None = None
     is_confirmed: bool = True
     is_disputed: bool = False
     """Two sources differ, or the only word is one that cannot be right: nobody else is asked."""
 
 
 class QuoteReader:
-    """Reads quotes of many instruments at once, with as few requests as the sources allow."""
-
     def __init__(self, access: SourceAccess, last_prices: "LastPrices") -> None:
         self._access = access
         self._last_prices = last_prices
 
-    async def read(self, instruments: Sequence[Instrument], purpose: Purpose) -> Mapping[str, Quote | DataError]:
+    async def read(self, instruments: Sequence[Instrument], purpose: Purpose) -> Mapping[str, Quote | errors.DataError]:
         await self._last_prices.load()
         groups: dict[tuple[DataSource, ...], list[_Search]] = {}
         for each in instruments:
@@ -81,19 +62,21 @@ class QuoteReader:
     def _last_price(self, instrument: Instrument) -> Decimal | None:
         return self._last_prices.find(instrument.symbol)
 
-    def _answer(self, search: _Search) -> Quote | DataError:
+    def _answer(self, search: _Search) -> Quote | errors.DataError:
         if search.reading is not None:
-            return accept_reading(
+            return plausible.accept_reading(
                 search.reading,
                 self._access.calendar,
                 self._access.clock.now(),
                 is_confirmed=search.is_confirmed,
-                failed=name_failures(search.causes),
+                failed=errors.name_failures(search.causes),
             )
         symbol = search.instrument.symbol
         if not search.causes:
-            return DataUnsupported(f"No source that is switched on has a price of {symbol}. Say so and give no figure.")
-        return AllSourcesFailed(f"price of {symbol}", tuple(search.causes))
+            return errors.DataUnsupported(
+                f"No source that is switched on has a price of {symbol}. Say so and give no figure."
+            )
+        return errors.AllSourcesFailed(f"price of {symbol}", tuple(search.causes))
 
     async def _search(self, chain: tuple[DataSource, ...], searches: list[_Search], purpose: Purpose) -> None:
         for place, source in enumerate(chain):
@@ -108,14 +91,14 @@ class QuoteReader:
         answers = await self._readings(source, [each.instrument for each in searches], purpose)
         for each in searches:
             answer = answers[each.instrument.symbol]
-            if isinstance(answer, PriceReading):
+            if isinstance(answer, plausible.PriceReading):
                 each.reading = answer
             else:
                 each.causes.append(answer)
 
     async def _readings(
         self, source: DataSource, instruments: Sequence[Instrument], purpose: Purpose
-    ) -> Mapping[str, PriceReading | DataError]:
+    ) -> Mapping[str, plausible.PriceReading | errors.DataError]:
         size = source.info.batch
         batches = [instruments[start : start + size] for start in range(0, len(instruments), size)]
         answers = await asyncio.gather(*(self._read_batch(source, batch, purpose) for batch in batches))
@@ -123,35 +106,37 @@ class QuoteReader:
 
     async def _read_batch(
         self, source: DataSource, batch: Sequence[Instrument], purpose: Purpose
-    ) -> Mapping[str, PriceReading | DataError]:
+    ) -> Mapping[str, plausible.PriceReading | errors.DataError]:
         try:
             answers = await self._access.ask(source, purpose, lambda client: source.read_quotes(client, batch))
-        except DataError as error:
+        except errors.DataError as error:
             return {each.symbol: error for each in batch}
-        checked: dict[str, PriceReading | DataError] = {}
+        checked: dict[str, plausible.PriceReading | errors.DataError] = {}
         for each in batch:
             try:
                 reading = self._check(answers.get(each.symbol), each)
                 checked[each.symbol] = replace(reading, source=source.info.name)
-            except DataError as error:
+            except errors.DataError as error:
                 error.name_source(source.info.name)
                 checked[each.symbol] = error
         return checked
 
-    def _check(self, answer: PriceReading | DataError | None, instrument: Instrument) -> PriceReading:
+    def _check(
+        self, answer: plausible.PriceReading | errors.DataError | None, instrument: Instrument
+    ) -> plausible.PriceReading:
         if answer is None:
-            raise DataUnsupported(f"said nothing of {instrument.symbol}")
-        if isinstance(answer, DataError):
+            raise errors.DataUnsupported(f"said nothing of {instrument.symbol}")
+        if isinstance(answer, errors.DataError):
             raise answer
         if answer.instrument != instrument:
-            raise DataMalformed("spoke of another instrument")
-        with refuse_unreadable():
-            check_reading(answer, self._access.calendar, self._access.clock.now())
+            raise errors.DataMalformed("spoke of another instrument")
+        with errors.refuse_unreadable():
+            plausible.check_reading(answer, self._access.calendar, self._access.clock.now())
         return answer
 
-    def _is_doubtful(self, reading: PriceReading) -> bool:
+    def _is_doubtful(self, reading: plausible.PriceReading) -> bool:
         last = self._last_price(reading.instrument)
-        return is_rare(reading, last) or (last is None and not has_known_range(reading.instrument))
+        return plausible.is_rare(reading, last) or (last is None and not plausible.has_known_range(reading.instrument))
 
     async def _confirm(self, doubtful: list[_Search], others: Sequence[DataSource], purpose: Purpose) -> None:
         """Decide each: its reading stays, is replaced by a better one, or is taken away with a cause."""
@@ -169,23 +154,25 @@ class QuoteReader:
 
     async def _second_readings(
         self, instruments: Sequence[Instrument], others: Sequence[DataSource], purpose: Purpose
-    ) -> dict[str, PriceReading | DataError]:
-        found: dict[str, PriceReading | DataError] = {}
+    ) -> dict[str, plausible.PriceReading | errors.DataError]:
+        found: dict[str, plausible.PriceReading | errors.DataError] = {}
         for source in others:
-            left = [each for each in instruments if not isinstance(found.get(each.symbol), PriceReading)]
+            left = [each for each in instruments if not isinstance(found.get(each.symbol), plausible.PriceReading)]
             if not left:
                 break
             found |= await self._readings(source, left, purpose)
         return found
 
-    def _is_rare(self, reading: PriceReading | None) -> bool:
-        return reading is not None and is_rare(reading, self._last_price(reading.instrument))
+    def _is_rare(self, reading: plausible.PriceReading | None) -> bool:
+        return reading is not None and plausible.is_rare(reading, self._last_price(reading.instrument))
 
-    def _decide_rare(self, search: _Search, other: PriceReading | DataError | None) -> None:
+    def _decide_rare(self, search: _Search, other: plausible.PriceReading | errors.DataError | None) -> None:
         reading = search.reading
-        if reading is None or (isinstance(other, PriceReading) and agree(reading.price, other.price)):
+        if reading is None or (
+            isinstance(other, plausible.PriceReading) and plausible.agree(reading.price, other.price)
+        ):
             return
-        if isinstance(other, PriceReading) and not self._is_rare(other):
+        if isinstance(other, plausible.PriceReading) and not self._is_rare(other):
             _refuse(search, f"has a move to {reading.price} that {other.source} does not have")
             search.reading = other
         elif self._is_impossible(reading):
@@ -193,17 +180,17 @@ class QuoteReader:
         else:
             search.is_confirmed = False
 
-    def _is_impossible(self, reading: PriceReading) -> bool:
+    def _is_impossible(self, reading: plausible.PriceReading) -> bool:
         """Beyond the limit of its exchange, or so far from the last price that the unit must be another one."""
         last = self._last_price(reading.instrument)
         is_other_unit = last is not None and not last / _OTHER_UNIT < reading.price < last * _OTHER_UNIT
-        return is_other_unit or (has_price_limit(reading.instrument) and is_rare(reading, None))
+        return is_other_unit or (plausible.has_price_limit(reading.instrument) and plausible.is_rare(reading, None))
 
-    def _decide_new(self, search: _Search, other: PriceReading | DataError | None) -> None:
+    def _decide_new(self, search: _Search, other: plausible.PriceReading | errors.DataError | None) -> None:
         reading = search.reading
         if reading is None:
             return
-        if not isinstance(other, PriceReading):
+        if not isinstance(other, plausible.PriceReading):
             search.is_confirmed = False
         elif abs(reading.price / other.price - 1) > _SAME_UNIT:
             why = f"says {reading.price}, but {other.source} says {other.price}: one of them is wrong"
@@ -211,16 +198,16 @@ class QuoteReader:
             search.is_disputed = True
 
 
-def _refuse(search: _Search, why: str, other: PriceReading | DataError | None = None) -> None:
+def _refuse(search: _Search, why: str, other: plausible.PriceReading | errors.DataError | None = None) -> None:
     """Take the reading away, with `why` as a cause, and beside it the other source's word or its error."""
     reading = search.reading
     if reading is None:
         return
     search.reading = None
     text = f"{reading.source} {why} ({reading.instrument.symbol})"
-    search.causes.append(DataImplausible(text, source=reading.source))
-    if isinstance(other, PriceReading):
-        search.causes.append(DataImplausible(text, source=other.source))
+    search.causes.append(errors.DataImplausible(text, source=reading.source))
+    if isinstance(other, plausible.PriceReading):
+        search.causes.append(errors.DataImplausible(text, source=other.source))
     elif other is not None:
         search.causes.append(other)
 

@@ -21,16 +21,7 @@ from finclaw.errors import ToolError, ToolTimeout
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data import port
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataError,
-    DataMalformed,
-    DataRateLimited,
-    DataTransport,
-    DataUnsupported,
-    refuse_unreadable,
-)
+from finclaw.finance.market_data import errors, port
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.source_info import SourceInfo
 from finclaw.kernel.calendar import Calendar
@@ -42,7 +33,7 @@ from finclaw.redaction import Secret
 T = TypeVar("T")
 DataKind = Literal["quote", "bars", "minutes", "fixing", "news", "filings", "earnings", "profile"]
 
-Explain = Callable[[bytes], DataError | None]
+Explain = Callable[[bytes], errors.DataError | None]
 
 _LIMITS: Final = FetchLimits(seconds=8, connecting=4, body=4_000_000, redirects=0)
 _REFUSED: Final = frozenset({401, 403, 451})
@@ -123,7 +114,7 @@ class SourceClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DataMalformed(f"answered what cannot be read: {error}") from error
+            raise errors.DataMalformed(f"answered what cannot be read: {error}") from error
 
     async def get_body(
         self,
@@ -149,9 +140,9 @@ class SourceClient:
         try:
             reply = await self._fetcher.fetch(request)
         except ToolTimeout as error:
-            raise DataTransport("took too long") from error
+            raise errors.DataTransport("took too long") from error
         except ToolError as error:
-            raise DataTransport(f"could not be asked: {error}") from error
+            raise errors.DataTransport(f"could not be asked: {error}") from error
         if reply.status >= 400 and explain is not None and (explained := explain(reply.body)) is not None:
             raise explained
         self._check(reply)
@@ -160,15 +151,15 @@ class SourceClient:
     def _check(self, reply: FetchReply) -> None:
         status = reply.status
         if status in _TOO_OFTEN:
-            raise DataRateLimited("wants fewer requests", retry_at=self._retry_at(reply))
+            raise errors.DataRateLimited("wants fewer requests", retry_at=self._retry_at(reply))
         if status in _REFUSED:
-            raise DataAuthExpired(f"refused access with status {status}")
+            raise errors.DataAuthExpired(f"refused access with status {status}")
         if status in _NOT_THERE:
-            raise DataUnsupported(f"does not have it (status {status})")
+            raise errors.DataUnsupported(f"does not have it (status {status})")
         if not 200 <= status < 300:
-            raise DataTransport(f"failed with status {status}")
+            raise errors.DataTransport(f"failed with status {status}")
         if reply.truncated or not reply.body.strip():
-            raise DataMalformed("'s answer was not whole")
+            raise errors.DataMalformed("'s answer was not whole")
 
     def _retry_at(self, reply: FetchReply) -> datetime:
         """The time that the answer names, as seconds or as a date; else the usual rest of this source."""
@@ -203,7 +194,7 @@ class DataSource:
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
+    ) -> Mapping[str, PriceReading | errors.DataError]:
         """Of at most `info.batch` instruments, by our own symbols. Raises DataError when that holds for all.
 
         A source that gives several in one answer overrides this; by default each is asked for on its own.
@@ -245,25 +236,25 @@ class DataSource:
     def reveal_keys(self, *keys: Secret | None) -> tuple[str, ...]:
         given = tuple(key.reveal() for key in keys if key is not None)
         if len(given) < len(keys):
-            raise DataAuthExpired("wants a key: set `market_data.keys` to one")
+            raise errors.DataAuthExpired("wants a key: set `market_data.keys` to one")
         return given
 
-    def _lacks(self, what: str) -> DataUnsupported:
-        return DataUnsupported(f"has no {what}")
+    def _lacks(self, what: str) -> errors.DataUnsupported:
+        return errors.DataUnsupported(f"has no {what}")
 
 
 async def ask_each(
     instruments: Sequence[Instrument], ask: Callable[[Instrument], Awaitable[PriceReading]]
-) -> dict[str, PriceReading | DataError]:
+) -> dict[str, PriceReading | errors.DataError]:
     """Ask for all instruments at once. An error that is about one of them leaves the others."""
 
-    async def ask_one(instrument: Instrument) -> PriceReading | DataError:
+    async def ask_one(instrument: Instrument) -> PriceReading | errors.DataError:
         try:
-            with refuse_unreadable():
+            with errors.refuse_unreadable():
                 return await ask(instrument)
-        except (DataTransport, DataRateLimited, DataAuthExpired):
+        except (errors.DataTransport, errors.DataRateLimited, errors.DataAuthExpired):
             raise
-        except DataError as error:
+        except errors.DataError as error:
             return error
 
     answers = await asyncio.gather(*map(ask_one, instruments))
@@ -298,7 +289,7 @@ class TokenStore:
             kept, again = await self._database.transaction(lambda rows: _find_or_claim(rows, source.id, now))
             if again:
                 retry_at = datetime.fromtimestamp(again, UTC)
-                raise DataRateLimited("gives one token a minute, and somebody has just asked", retry_at=retry_at)
+                raise errors.DataRateLimited("gives one token a minute, and somebody has just asked", retry_at=retry_at)
             if kept:
                 return Secret(kept, temporary=True)
             token, lifetime = await request()
@@ -353,12 +344,12 @@ class TokenSource(DataSource):
         token = await self._tokens.get(self.info, lambda: self._read_token(client, key, secret))
         try:
             return await ask(key, secret, token.reveal())
-        except DataAuthExpired:
+        except errors.DataAuthExpired:
             await self._tokens.forget(self.info)
             raise
 
     async def _read_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
         found = await self.request_token(client, key, secret)
         if not found.access_token or not _SHORTEST_S < found.expires_in <= _LONGEST_S:
-            raise DataMalformed("gave no token that can be used")
+            raise errors.DataMalformed("gave no token that can be used")
         return found.access_token, timedelta(seconds=found.expires_in)

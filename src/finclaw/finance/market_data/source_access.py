@@ -7,13 +7,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataError,
-    DataRateLimited,
-    DataTransport,
-    refuse_unreadable,
-)
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.port import Purpose
 from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
@@ -27,8 +21,6 @@ T = TypeVar("T")
 
 
 class SourceAccess:
-    """The sources that the settings allow. Every request to one passes here."""
-
     def __init__(
         self,
         sources: Mapping[str, DataSource],
@@ -68,9 +60,9 @@ class SourceAccess:
             info, self._fetcher, lambda api: self.settings.url(info.id, api), take, self.clock, self.calendar
         )
         try:
-            with refuse_unreadable():
+            with errors.refuse_unreadable():
                 answer = await request(client)
-        except DataError as error:
+        except errors.DataError as error:
             error.name_source(info.name)
             if sent:  # what our own budget refuses says nothing about the source
                 self._breaker.record_failure(info, error, self.clock.now())
@@ -96,7 +88,7 @@ _PROBE: Final = timedelta(seconds=30)
 class _State(Struct):
     failures: int = 0
     until: datetime | None = None
-    last: DataError | None = None
+    last: errors.DataError | None = None
 
 
 class SourceBreaker:
@@ -117,14 +109,14 @@ class SourceBreaker:
     def record_success(self, source: SourceInfo) -> None:
         self._states.pop(source.id, None)
 
-    def record_failure(self, source: SourceInfo, error: DataError, now: datetime) -> None:
+    def record_failure(self, source: SourceInfo, error: errors.DataError, now: datetime) -> None:
         """Only what is about the source as a whole counts: not a symbol that it lacks, nor one unreadable answer."""
-        if not isinstance(error, DataTransport | DataRateLimited | DataAuthExpired):
+        if not isinstance(error, errors.DataTransport | errors.DataRateLimited | errors.DataAuthExpired):
             return
         state = self._states.setdefault(source.id, _State())
         state.failures += 1
         state.last = error
-        if isinstance(error, DataTransport):
+        if isinstance(error, errors.DataTransport):
             if state.failures >= _FAILURES:
                 state.until = now + min(timedelta(seconds=30) * 2 ** (state.failures - _FAILURES), _LONGEST)
             return
@@ -155,7 +147,7 @@ class RequestBudget:
         size = max(source.per_minute * SHARES[purpose], 1.0)
         wait = await self._database.transaction(lambda rows: _take(rows, (source.id, purpose), size, now.timestamp()))
         if wait > 0:
-            raise DataRateLimited(
+            raise errors.DataRateLimited(
                 f"our own budget for {source.name} is used up; ask again later",
                 source=source.name,
                 retry_at=now + timedelta(seconds=wait),

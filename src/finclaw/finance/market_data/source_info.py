@@ -194,10 +194,8 @@ SOURCES: Final[Mapping[str, SourceInfo]] = {each.id: each for each in _ALL}
 
 
 def describe_sources(ids: tuple[str, ...]) -> str:
-    """One line with each source and its standing, for the start of the gateway."""
     return ", ".join(f"{SOURCES[each].name} ({SOURCES[each].standing})" for each in ids)
 
 
 def name_price_sources(ids: tuple[str, ...]) -> str:
-    """The sources of prices alone, for a person who begins to chat."""
     return ", ".join(SOURCES[each].name for each in ids if SOURCES[each].has_prices)

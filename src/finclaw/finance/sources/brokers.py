@@ -11,14 +11,7 @@ from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataError,
-    DataMalformed,
-    DataRateLimited,
-    DataStale,
-    DataUnsupported,
-)
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource, ask_each
@@ -104,14 +97,14 @@ class Kis(TokenSource):
 
     async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         if client.calendar.session_at("KRX", client.now()) is None:
-            raise DataStale("is asked for prices only while KRX trades")
+            raise errors.DataStale("is asked for prices only while KRX trades")
         symbol = self.symbol_of(instrument)
         query = {"FID_COND_MRKT_DIV_CODE": _KRX, "FID_INPUT_ISCD": symbol}
         answer = await self._ask(client, _KisPriceAnswer, _PRICE, query)
         if answer.output is None:
-            raise DataMalformed("answered without a price")
+            raise errors.DataMalformed("answered without a price")
         if answer.output.stck_shrn_iscd != symbol.removeprefix("Q"):
-            raise DataMalformed(f"gave {answer.output.stck_shrn_iscd!r} for {instrument.symbol}")
+            raise errors.DataMalformed(f"gave {answer.output.stck_shrn_iscd!r} for {instrument.symbol}")
         return _read_kis_price(client, instrument, answer.output)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
@@ -164,7 +157,7 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
     sign = reading.DIRECTIONS.get(found.prdy_vrss_sign)
     change = abs(reading.read_number(found.prdy_vrss, "a change")) * Decimal(sign or 0)
     if sign is None or price - change != base:
-        raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
+        raise errors.DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
         instrument=instrument,
         price=price,
@@ -178,7 +171,7 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
     )
 
 
-def _explain(client: SourceClient, body: bytes) -> DataError | None:
+def _explain(client: SourceClient, body: bytes) -> errors.DataError | None:
     """The error in an answer whose status alone says too little."""
     with suppress(DecodeError, UnicodeDecodeError):
         problem = json.decode(body, type=_KisProblem)
@@ -187,14 +180,14 @@ def _explain(client: SourceClient, body: bytes) -> DataError | None:
     return None
 
 
-def _error_of(client: SourceClient, code: str) -> DataError:
+def _error_of(client: SourceClient, code: str) -> errors.DataError:
     if code in _WAITS:
-        return DataRateLimited(f"wants fewer requests ({code})", retry_at=client.now() + _WAITS[code])
+        return errors.DataRateLimited(f"wants fewer requests ({code})", retry_at=client.now() + _WAITS[code])
     if code in ("EGW00121", "EGW00123", "EGW00103", "EGW00105"):
-        return DataAuthExpired(f"refused the key or its token ({code})")
+        return errors.DataAuthExpired(f"refused the key or its token ({code})")
     if code.isascii() and code.isalnum():
-        return DataUnsupported(f"answered {code}")
-    return DataUnsupported("answered an error")
+        return errors.DataUnsupported(f"answered {code}")
+    return errors.DataUnsupported("answered an error")
 
 
 _MOST_BARS: Final = 200
@@ -247,11 +240,11 @@ class Toss(TokenSource):
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
+    ) -> Mapping[str, PriceReading | errors.DataError]:
         """All in one request, and one more for the close before each."""
         now = client.now()
         running = [each for each in instruments if client.calendar.session_at(each.exchange, now) is not None]
-        closed = DataStale("is asked for prices only in the regular session")
+        closed = errors.DataStale("is asked for prices only in the regular session")
         if not running:
             raise closed
         names = ",".join(map(self.symbol_of, running))
@@ -261,10 +254,10 @@ class Toss(TokenSource):
         async def ask(instrument: Instrument) -> PriceReading:
             price = prices.get(self.symbol_of(instrument))
             if price is None:
-                raise DataUnsupported(f"said nothing of {instrument.symbol}")
+                raise errors.DataUnsupported(f"said nothing of {instrument.symbol}")
             session = client.calendar.session_at(instrument.exchange, client.now())
             if session is None:
-                raise DataStale(f"'s session of {instrument.symbol} has just ended")
+                raise errors.DataStale(f"'s session of {instrument.symbol} has just ended")
             page = await self._read_page(client, instrument, _BEFORE, None)
             return _read_toss_price(client, instrument, price, page.candles, session)
 
@@ -295,9 +288,9 @@ class Toss(TokenSource):
         async def ask(_key: str, _secret: str, token: str) -> T:
             try:
                 return await client.get(kind, path, query, headers={"Authorization": f"Bearer {token}"})
-            except DataAuthExpired as error:
+            except errors.DataAuthExpired as error:
                 text = f"{error}; Toss answers only addresses that are registered in its Open API settings"
-                raise DataAuthExpired(text) from error
+                raise errors.DataAuthExpired(text) from error
 
         return await self.ask_with_token(client, ask)
 
@@ -311,11 +304,11 @@ def _read_toss_price(
 ) -> PriceReading:
     """Raises DataError. The close before is that of the last bar of an earlier day; today's bar bounds the price."""
     if price.timestamp is None:
-        raise DataStale(f"'s price of {instrument.symbol} has no time")
+        raise errors.DataStale(f"'s price of {instrument.symbol} has no time")
     bars = [bar for each in candles for bar in _read_toss_bars(client, instrument, each)]
     earlier = [bar for bar in bars if bar.day < session.day]
     if not earlier:
-        raise DataMalformed(f"has no close of {instrument.symbol} before today")
+        raise errors.DataMalformed(f"has no close of {instrument.symbol} before today")
     today = next((bar for bar in bars if bar.day == session.day), None)
     last = reading.read_number(price.last_price, "a price")
     quote = PriceReading(
@@ -337,7 +330,7 @@ def _read_toss_price(
 
 def _read_toss_bars(client: SourceClient, instrument: Instrument, row: _TossCandle) -> Sequence[Bar]:
     if row.currency != instrument.currency:
-        raise DataMalformed(f"'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}")
+        raise errors.DataMalformed(f"'s bars of {instrument.symbol} are in {hide_and_cut(row.currency, 10)!r}")
     day = reading.read_time(row.timestamp).astimezone(VENUES[instrument.exchange].tz).date()
     prices = (row.open_price, row.high_price, row.low_price, row.close_price)
     return reading.make_day_bars(client, instrument, day, prices, row.volume)

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.errors import DataError, DataMalformed, DataRateLimited, DataUnsupported
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataSource, SourceClient
@@ -36,7 +36,7 @@ class _CoinSource(DataSource):
 
     def check_minutes(self, span: BarRange) -> None:
         if span.minutes and span.minutes not in self.minutes:
-            raise DataUnsupported(f"has no bars of {span.minutes} minutes")
+            raise errors.DataUnsupported(f"has no bars of {span.minutes} minutes")
 
 
 class _WonTicker(Struct):
@@ -74,7 +74,7 @@ class Upbit(_CoinSource):
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
+    ) -> Mapping[str, PriceReading | errors.DataError]:
         asked = {self.symbol_of(each): each for each in instruments}
         tickers = await client.get(list[_WonTicker], "ticker", {"markets": ",".join(asked)})
         found = {each.market: each for each in tickers}
@@ -82,12 +82,12 @@ class Upbit(_CoinSource):
 
     def _read_ticker(self, instrument: Instrument, ticker: _WonTicker | None) -> PriceReading:
         if ticker is None:
-            raise DataUnsupported(f"does not have {instrument.symbol}")
+            raise errors.DataUnsupported(f"does not have {instrument.symbol}")
         price = reading.read_number(ticker.trade_price, "a price")
         before = reading.read_number(ticker.prev_closing_price, "a close")
         change = reading.read_number(ticker.signed_change_price, "a change")
         if abs(price - before - change) > abs(price) * _FLOAT_NOISE:
-            raise DataMalformed(f"'s change of {instrument.symbol} does not fit its price")
+            raise errors.DataMalformed(f"'s change of {instrument.symbol} does not fit its price")
         return PriceReading(
             instrument=instrument,
             price=price,
@@ -131,7 +131,7 @@ class Upbit(_CoinSource):
         try:
             starts = datetime.fromisoformat(candle.candle_date_time_utc).replace(tzinfo=UTC)
         except ValueError as error:
-            raise DataMalformed("gave a time that cannot be read") from error
+            raise errors.DataMalformed("gave a time that cannot be read") from error
         prices = (candle.opening_price, candle.high_price, candle.low_price, candle.trade_price)
         return reading.make_coin_bar(client, starts, step, prices, candle.candle_acc_trade_volume, self.zone)
 
@@ -251,7 +251,7 @@ class Kraken(_CoinSource):
         answer = await client.get(_KrakenTickers, "Ticker", {"pair": self.symbol_of(instrument)})
         _check_errors(client, answer.error)
         if len(answer.result) != 1:
-            raise DataMalformed(f"gave {len(answer.result)} pairs for one")
+            raise errors.DataMalformed(f"gave {len(answer.result)} pairs for one")
         (pair,) = answer.result.values()
         return PriceReading(
             instrument=instrument,
@@ -276,7 +276,7 @@ class Kraken(_CoinSource):
         _check_errors(client, answer.error)
         rows = [each for each in answer.result.values() if isinstance(each, list)]
         if len(rows) != 1:
-            raise DataMalformed(f"gave {len(rows)} series for one")
+            raise errors.DataMalformed(f"gave {len(rows)} series for one")
         step = timedelta(minutes=minutes)
         return [
             reading.make_coin_bar(client, reading.read_epoch(stamp), step, prices, volume)
@@ -284,10 +284,10 @@ class Kraken(_CoinSource):
         ]
 
 
-def _check_errors(client: SourceClient, errors: list[str]) -> None:
-    if not errors:
+def _check_errors(client: SourceClient, problems: list[str]) -> None:
+    if not problems:
         return
-    text = f"answered {hide_and_cut(errors[0], 80)!r}"
-    if any("limit" in each.lower() or "too many" in each.lower() for each in errors):
-        raise DataRateLimited(text, retry_at=client.now() + timedelta(seconds=client.info.rest))
-    raise DataUnsupported(text)
+    text = f"answered {hide_and_cut(problems[0], 80)!r}"
+    if any("limit" in each.lower() or "too many" in each.lower() for each in problems):
+        raise errors.DataRateLimited(text, retry_at=client.now() + timedelta(seconds=client.info.rest))
+    raise errors.DataUnsupported(text)

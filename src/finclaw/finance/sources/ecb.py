@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.market_data.errors import DataEmpty, DataMalformed, DataUnsupported
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.port import ExchangeRate
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
@@ -40,10 +40,10 @@ class Frankfurter(DataSource):
         query = {"base": base, "quotes": quote, "providers": "ECB"}
         rows = [row for row in await client.get(list[_Row], "rates", query) if row.quote == quote]
         if not rows:
-            raise DataEmpty(f"has no rate of {base}/{quote}")
+            raise errors.DataEmpty(f"has no rate of {base}/{quote}")
         latest = max(rows, key=lambda row: row.day)
         if latest.base != base:
-            raise DataMalformed(f"gave {latest.base} for {base}")
+            raise errors.DataMalformed(f"gave {latest.base} for {base}")
         return _fixing(client, base, quote, read_number(latest.rate, "a rate"), latest.day)
 
 
@@ -60,13 +60,13 @@ class EuropeanCentralBank(DataSource):
         days = _DAY.findall(text)
         rates = dict(_RATE.findall(text))
         if len(days) != 1 or not rates:
-            raise DataMalformed("answered what is not its daily file")
+            raise errors.DataMalformed("answered what is not its daily file")
         if {base, quote} - {"EUR", *rates}:
-            raise DataUnsupported(f"has no rate of {base}/{quote}")
+            raise errors.DataUnsupported(f"has no rate of {base}/{quote}")
         per_euro = {code: read_number(each, "a rate") for code, each in rates.items()}
         per_euro["EUR"] = Decimal(1)
         if not per_euro[base] or not per_euro[quote]:
-            raise DataMalformed("gave a rate of zero")
+            raise errors.DataMalformed("gave a rate of zero")
         rate = (per_euro[quote] / per_euro[base]).quantize(_DIGITS)
         return _fixing(client, base, quote, rate, read_day(days[0], "%Y-%m-%d"))
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument, key_of
 from finclaw.finance.instruments.vendor_symbols import own_symbol
-from finclaw.finance.market_data.errors import DataError, DataMalformed, DataUnsupported
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.port import NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
@@ -48,7 +48,7 @@ class GoogleNews(DataSource):
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None:
-            raise DataUnsupported("is asked about companies")
+            raise errors.DataUnsupported("is asked about companies")
         if instrument.exchange == "KRX":
             name = instrument.name_ko
             edition = {"hl": "ko", "gl": "KR", "ceid": "KR:ko"}
@@ -73,20 +73,20 @@ class CentralBanks(DataSource):
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is not None:
-            raise DataUnsupported("publish nothing about one company")
+            raise errors.DataUnsupported("publish nothing about one company")
         answers = await asyncio.gather(*(self._read_bank(client, bank) for bank in _BANKS))
-        items = [item for answer in answers if not isinstance(answer, DataError) for item in answer]
-        failures = [answer for answer in answers if isinstance(answer, DataError)]
+        items = [item for answer in answers if not isinstance(answer, errors.DataError) for item in answer]
+        failures = [answer for answer in answers if isinstance(answer, errors.DataError)]
         if len(failures) == len(answers):
             raise failures[0]
         return newest(items, client, _PRESS_WINDOW, limit)
 
-    async def _read_bank(self, client: SourceClient, bank: str) -> list[NewsItem] | DataError:
+    async def _read_bank(self, client: SourceClient, bank: str) -> list[NewsItem] | errors.DataError:
         """One bank that does not answer leaves the others."""
         path, publisher = _BANKS[bank]
         try:
             entries = await read_feed(client, path, api=bank)
-        except DataError as error:
+        except errors.DataError as error:
             return error
         return [each.as_news(client, publisher) for each in entries]
 
@@ -249,7 +249,7 @@ def iterate_elements(chunks: Iterable[bytes], wanted: Mapping[str, str], most: i
                     count += 1
                     tag = tag or wanted.get(element.tag)
                     if tag is None or count > most or len(open_elements) > _DEEPEST:
-                        raise DataMalformed("answered another document than expected")
+                        raise errors.DataMalformed("answered another document than expected")
                     if not inside and element.tag == tag:
                         inside = len(open_elements)
                     continue
@@ -261,14 +261,14 @@ def iterate_elements(chunks: Iterable[bytes], wanted: Mapping[str, str], most: i
                     open_elements[-1].clear()
         parser.close()
     except (ET.ParseError, expat.ExpatError, ValueError) as error:
-        raise DataMalformed(f"answered a document that cannot be parsed: {error}") from error
+        raise errors.DataMalformed(f"answered a document that cannot be parsed: {error}") from error
 
 
 def _parser_without_document_type() -> expat.XMLParserType:
     """A parser for the text up to the root element: no document type can stand behind that."""
 
     def refuse(*_: object) -> None:
-        raise DataMalformed("answered a page or a document type, not a feed")
+        raise errors.DataMalformed("answered a page or a document type, not a feed")
 
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = refuse
@@ -284,14 +284,14 @@ def _decode(chunks: Iterable[bytes]) -> Iterator[str]:
             if declared := _DECLARED.match(chunk[:400].decode("ascii", "replace")):
                 encoding = _ENCODINGS.get(declared[1].lower())
             if encoding is None:
-                raise DataMalformed("answered a document in another encoding than UTF-8")
+                raise errors.DataMalformed("answered a document in another encoding than UTF-8")
             decoder = codecs.getincrementaldecoder(encoding)()
         text = decoder.decode(chunk)
         # By a NUL the parser would recognise UTF-16, whatever it is given.
         if "\0" in text:
-            raise DataMalformed("answered a document in UTF-16")
+            raise errors.DataMalformed("answered a document in UTF-16")
         if len(chunk) >= CHUNK and ">" not in text:
-            raise DataMalformed("answered a document with an endless tag")
+            raise errors.DataMalformed("answered a document with an endless tag")
         yield text
     if decoder is not None:
         yield decoder.decode(b"", final=True)

@@ -9,15 +9,7 @@ from typing import Final
 from msgspec import Struct, field, json
 
 from finclaw.finance.instrument import Instrument, key_of
-from finclaw.finance.market_data.errors import (
-    DataAuthExpired,
-    DataEmpty,
-    DataError,
-    DataMalformed,
-    DataRateLimited,
-    DataTransport,
-    DataUnsupported,
-)
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.port import CompanyProfile, Filing, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
@@ -33,12 +25,12 @@ _LARGEST: Final = 40_000_000
 """Bytes of the unpacked list of companies: it has some 100,000 of 200 bytes, and 4,000 are listed."""
 _MOST_ELEMENTS: Final = 1_000_000
 _MOST_LISTED: Final = 20_000
-_ERRORS: Final[Mapping[str, type[DataError]]] = {
-    **dict.fromkeys(("010", "011", "012", "901"), DataAuthExpired),
-    **dict.fromkeys(("013", "014"), DataEmpty),
-    **dict.fromkeys(("800", "900"), DataTransport),
-    "020": DataRateLimited,
-    "100": DataMalformed,
+_ERRORS: Final[Mapping[str, type[errors.DataError]]] = {
+    **dict.fromkeys(("010", "011", "012", "901"), errors.DataAuthExpired),
+    **dict.fromkeys(("013", "014"), errors.DataEmpty),
+    **dict.fromkeys(("800", "900"), errors.DataTransport),
+    "020": errors.DataRateLimited,
+    "100": errors.DataMalformed,
 }
 
 
@@ -67,7 +59,7 @@ class DartFeed(_KoreanFilings):
             if key_of(each.author) == wanted
         ]
         if not filings:
-            raise DataEmpty(f"has only today's filings, and none of {instrument.symbol}")
+            raise errors.DataEmpty(f"has only today's filings, and none of {instrument.symbol}")
         return filings[:limit]
 
 
@@ -104,7 +96,7 @@ class OpenDart(_KoreanFilings):
             self._numbers = await asyncio.to_thread(_parse_company_numbers, body)
         number = self._numbers.get(instrument.symbol)
         if number is None:
-            raise DataUnsupported(f"has no company of {instrument.symbol}")
+            raise errors.DataUnsupported(f"has no company of {instrument.symbol}")
         today = client.now().astimezone(KRX.tz).date()
         query = {
             "crtfc_key": key,
@@ -119,7 +111,7 @@ class OpenDart(_KoreanFilings):
             raise _error_of(answer.status, answer.message)
         filings = [_read_filing(row, instrument, client.name) for row in answer.rows]
         if not filings:
-            raise DataEmpty(f"has no filings of {instrument.symbol}")
+            raise errors.DataEmpty(f"has no filings of {instrument.symbol}")
         return sorted(filings, key=lambda each: each.filed_on, reverse=True)[:limit]
 
 
@@ -140,17 +132,17 @@ def _parse_company_numbers(body: bytes) -> dict[str, str]:
             if code and number and changed >= found.get(code, ("", ""))[0]:  # a code may be used again
                 found[code] = (changed[:8], number[:8])
             if len(found) > _MOST_LISTED:
-                raise DataMalformed("'s list of companies is too long")
+                raise errors.DataMalformed("'s list of companies is too long")
     except ValueError as error:
-        raise DataMalformed(f"'s list of companies cannot be read: {error}") from error
+        raise errors.DataMalformed(f"'s list of companies cannot be read: {error}") from error
     return {code: number for code, (_, number) in found.items()}
 
 
 def _read_filing(row: _Row, instrument: Instrument, source: str) -> Filing:
     if row.stock_code.strip() != instrument.symbol:
-        raise DataMalformed(f"gave a filing of {row.stock_code!r}")
+        raise errors.DataMalformed(f"gave a filing of {row.stock_code!r}")
     if not (row.rcept_no.isascii() and row.rcept_no.isdecimal()):
-        raise DataMalformed(f"gave {hide_and_cut(row.rcept_no, 20)!r} as a number of a filing")
+        raise errors.DataMalformed(f"gave {hide_and_cut(row.rcept_no, 20)!r} as a number of a filing")
     title = clean_line(row.report_nm)
     return Filing(
         symbol=instrument.symbol,
@@ -162,8 +154,8 @@ def _read_filing(row: _Row, instrument: Instrument, source: str) -> Filing:
     )
 
 
-def _error_of(code: str, message: str) -> DataError:
-    kind = _ERRORS.get(code, DataMalformed)
+def _error_of(code: str, message: str) -> errors.DataError:
+    kind = _ERRORS.get(code, errors.DataMalformed)
     return kind(f"answered {code or 'no code'}: {clean_line(message, 120)}")
 
 
@@ -272,7 +264,7 @@ class Edgar(DataSource):
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         if instrument is None or not instrument.cik:
-            raise DataUnsupported("has news of US companies alone")
+            raise errors.DataUnsupported("has news of US companies alone")
         query = {"action": "getcompany", "CIK": f"{instrument.cik:010}", "type": "8-K", "output": "atom"}
         entries = await read_feed(client, "cgi-bin/browse-edgar", query, api="www", headers=self._headers())
         return [
@@ -283,7 +275,9 @@ class Edgar(DataSource):
     def _headers(self) -> Mapping[str, str]:
         """Raises DataAuthExpired without a contact: a request that is refused counts against everybody here."""
         if "@" not in self._contact:
-            raise DataAuthExpired("answers only who says who asks: set `market_data.contact` to an address of mail")
+            raise errors.DataAuthExpired(
+                "answers only who says who asks: set `market_data.contact` to an address of mail"
+            )
         return {"User-Agent": f"FinClaw {self._contact}", "Accept": "application/json, application/atom+xml, text/xml"}
 
 
@@ -292,9 +286,9 @@ def _read_filings(found: _Submissions, instrument: Instrument, source: str) -> l
     recent = found.filings.recent
     count = len(recent.accession_number)
     if not len(recent.filing_date) == len(recent.form) == len(recent.primary_document) == count:
-        raise DataMalformed("'s columns of filings differ in length")
+        raise errors.DataMalformed("'s columns of filings differ in length")
     if not count:
-        raise DataEmpty(f"has no filings of {instrument.symbol}")
+        raise errors.DataEmpty(f"has no filings of {instrument.symbol}")
     titles = recent.primary_doc_description
     if len(titles) != count:
         titles = recent.form
@@ -315,7 +309,6 @@ def _read_filings(found: _Submissions, instrument: Instrument, source: str) -> l
 
 
 def _latest_figures(found: _Facts) -> dict[str, tuple[str, _ReportedFigure]]:
-    """The figures of the latest whole year with their units, as they were last filed."""
     concepts = found.facts.get("us-gaap") or found.facts.get("ifrs-full") or {}
     latest: dict[str, tuple[str, _ReportedFigure]] = {}
     for name, tags in _FIGURES.items():
@@ -328,4 +321,4 @@ def _latest_figures(found: _Facts) -> dict[str, tuple[str, _ReportedFigure]]:
 
 def _check_number(told: str | int, instrument: Instrument) -> None:
     if int(told) != instrument.cik:
-        raise DataMalformed(f"gave company {told}, not {instrument.cik}")
+        raise errors.DataMalformed(f"gave company {told}, not {instrument.cik}")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, ExtendedPrice
-from finclaw.finance.market_data.errors import DataError, DataMalformed, DataUnsupported
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient, ask_each
@@ -105,8 +105,8 @@ class Naver(DataSource):
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
-        found: dict[str, PriceReading | DataError] = {}
+    ) -> Mapping[str, PriceReading | errors.DataError]:
+        found: dict[str, PriceReading | errors.DataError] = {}
         korean = [each for each in instruments if each.exchange == "KRX"]
         for path, kinds in (("stock", ("stock", "etf")), ("index", ("index",))):
             asked = {self.symbol_of(each): each for each in korean if each.kind in kinds}
@@ -126,7 +126,7 @@ class Naver(DataSource):
         path = {"index": "index"}.get(instrument.kind, "stock")
         price = await client.get(_Price, f"{path}/{code}/basic", headers=_HEADERS)
         if price.reuters_code and price.reuters_code != code:
-            raise DataMalformed(f"gave {price.reuters_code} for {code}")
+            raise errors.DataMalformed(f"gave {price.reuters_code} for {code}")
         return _read_price(instrument, price)
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
@@ -141,7 +141,7 @@ class Naver(DataSource):
 
 def _read_polled(prices: Mapping[str, _Price], code: str, instrument: Instrument) -> PriceReading:
     if code not in prices:
-        raise DataUnsupported(f"does not have {code}")
+        raise errors.DataUnsupported(f"does not have {code}")
     return _read_price(instrument, prices[code])
 
 
@@ -181,12 +181,12 @@ def _read_change(price: _Price, last: Decimal) -> Decimal:
     if direction is not None:
         sign = reading.DIRECTIONS.get(direction.code)
     if sign is None:
-        raise DataMalformed("gave a direction that is not documented")
+        raise errors.DataMalformed("gave a direction that is not documented")
     change = abs(told) * sign
     contradicts = (told < 0 or ratio < 0) and sign >= 0 and (told, ratio) != (0, 0)
     before = last - change
     if contradicts or before <= 0 or abs(change / before * 100 - abs(ratio) * sign) > _ROUNDING:
-        raise DataMalformed(f"'s change of {told} ({ratio} %) does not fit its price {last}")
+        raise errors.DataMalformed(f"'s change of {told} ({ratio} %) does not fit its price {last}")
     return change
 
 
@@ -200,7 +200,7 @@ def _read_extended(over: _OverMarket | None) -> ExtendedPrice | None:
             venue="",  # the exchange's own or Nextrade's: it does not say
             as_of=reading.read_time(over.local_traded_at),
         )
-    except DataError:
+    except errors.DataError:
         return None
 
 
@@ -222,7 +222,7 @@ def _read_minutes(client: SourceClient, instrument: Instrument, candles: list[_C
         try:
             starts = datetime.strptime(each.local_date_time, "%Y%m%d%H%M%S").replace(tzinfo=zone).astimezone(UTC)
         except ValueError as error:
-            raise DataMalformed(f"gave {hide_and_cut(each.local_date_time, 20)!r} as a time") from error
+            raise errors.DataMalformed(f"gave {hide_and_cut(each.local_date_time, 20)!r} as a time") from error
         ends = starts + timedelta(minutes=1)
         prices = (each.open_price, each.high_price, each.low_price, each.current_price)
         volume = each.accumulated_trading_volume

@@ -9,7 +9,7 @@ from typing import Final
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, join_bars
-from finclaw.finance.market_data.errors import DataError, DataMalformed, refuse_unreadable
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.source import SourceClient
 from finclaw.redaction import hide_and_cut
@@ -33,14 +33,14 @@ _TOO_LARGE: Final = Decimal("1e15")
 
 def read_each(
     asked: Mapping[str, Instrument], read: Callable[[str, Instrument], PriceReading]
-) -> dict[str, PriceReading | DataError]:
+) -> dict[str, PriceReading | errors.DataError]:
     """Read the part of an answer for each vendor symbol. One that cannot be read leaves the others."""
-    answers: dict[str, PriceReading | DataError] = {}
+    answers: dict[str, PriceReading | errors.DataError] = {}
     for code, instrument in asked.items():
         try:
-            with refuse_unreadable():
+            with errors.refuse_unreadable():
                 answers[instrument.symbol] = read(code, instrument)
-        except DataError as error:
+        except errors.DataError as error:
             answers[instrument.symbol] = error
     return answers
 
@@ -49,7 +49,7 @@ def read_number(value: Number | Decimal, what: str) -> Decimal:
     text = str(value).strip()
     is_number = value is not None and not isinstance(value, bool) and _NUMBER.fullmatch(text)
     if not is_number or abs(number := Decimal(text.replace(",", ""))) >= _TOO_LARGE:
-        raise DataMalformed(f"gave {hide_and_cut(text, 40)!r} as {what}")
+        raise errors.DataMalformed(f"gave {hide_and_cut(text, 40)!r} as {what}")
     return trim(number)
 
 
@@ -77,26 +77,24 @@ def read_day(text: str, form: str = "%Y%m%d") -> date:
     try:
         return datetime.strptime(text, form).replace(tzinfo=UTC).date()
     except ValueError as error:
-        raise DataMalformed(f"gave {hide_and_cut(text, 20)!r} as a day") from error
+        raise errors.DataMalformed(f"gave {hide_and_cut(text, 20)!r} as a day") from error
 
 
 def read_time(text: str) -> datetime:
-    """An ISO time with its offset. Raises DataMalformed."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
-            raise DataMalformed(f"gave a time without its zone, {hide_and_cut(text, 40)!r}")
+            raise errors.DataMalformed(f"gave a time without its zone, {hide_and_cut(text, 40)!r}")
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise DataMalformed(f"gave {hide_and_cut(text, 40)!r} as a time") from error
+        raise errors.DataMalformed(f"gave {hide_and_cut(text, 40)!r} as a time") from error
 
 
 def read_epoch(value: float) -> datetime:
-    """Seconds since 1970. Raises DataMalformed."""
     try:
         return datetime.fromtimestamp(value, UTC)
     except (OverflowError, ValueError, OSError) as error:
-        raise DataMalformed(f"gave {value} as a time") from error
+        raise errors.DataMalformed(f"gave {value} as a time") from error
 
 
 def make_bar(day: date, starts: datetime, ends: datetime, prices: Prices, volume: Number) -> Bar:
@@ -123,7 +121,6 @@ def make_coin_bar(
 
 
 def merge_bars(bars: Iterable[Bar], minutes: int, opens: datetime) -> list[Bar]:
-    """Longer bars of shorter ones, counted from the open of the session."""
     step = timedelta(minutes=minutes)
     in_order = sorted(bars, key=lambda each: each.starts)
     groups = groupby(in_order, key=lambda each: (each.starts - opens) // step)

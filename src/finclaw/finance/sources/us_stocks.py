@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
-from finclaw.finance.market_data.errors import DataError, DataMalformed, DataStale, DataUnsupported
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange, EarningsDate, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
@@ -79,13 +79,13 @@ class Alpaca(DataSource):
 
     async def read_quotes(
         self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | DataError]:
+    ) -> Mapping[str, PriceReading | errors.DataError]:
         """The last trade on IEX in the session, the close of all exchanges after it; official closes to compare."""
         names = {self.symbol_of(each): each for each in instruments}
         now = client.now()
         session = next(client.calendar.sessions_before("NYSE", now))
         if session.closes <= now < session.closes + _TOO_NEW:
-            raise DataStale("has a close a quarter of an hour after it")
+            raise errors.DataStale("has a close a quarter of an hour after it")
         closes = await self._read_days(client, list(names), session.day - _LONGEST_BREAK, now)
         trades: dict[str, _Snapshot] = {}
         if now < session.closes:
@@ -130,7 +130,7 @@ class Alpaca(DataSource):
             if not answer.next_page_token:
                 return found
             query["page_token"] = answer.next_page_token
-        raise DataMalformed("'s bars have no end")
+        raise errors.DataMalformed("'s bars have no end")
 
     async def read_news(self, client: SourceClient, instrument: Instrument | None, limit: int) -> Sequence[NewsItem]:
         query = {"limit": str(min(max(limit, 10), 50))}
@@ -157,11 +157,11 @@ def _make_reading(
     days = {reading.read_time(row.t).astimezone(zone).date(): row for row in rows}
     earlier = [day for day in days if day < session.day]
     if not earlier:
-        raise DataUnsupported(f"does not have {instrument.symbol}")
+        raise errors.DataUnsupported(f"does not have {instrument.symbol}")
     before = reading.read_number(days[max(earlier)].c, "a previous close")
     if client.now() < session.closes:
         if trade is None:
-            raise DataUnsupported(f"has no trade of {instrument.symbol}")
+            raise errors.DataUnsupported(f"has no trade of {instrument.symbol}")
         return PriceReading(
             instrument=instrument,
             price=reading.read_number(trade.latest_trade.p, "a price"),
@@ -171,7 +171,7 @@ def _make_reading(
             venue="IEX",
         )
     if session.day not in days:
-        raise DataStale(f"has no bar of {session.day} yet")
+        raise errors.DataStale(f"has no bar of {session.day} yet")
     return PriceReading(
         instrument=instrument,
         price=reading.read_number(days[session.day].c, "a price"),
@@ -273,12 +273,12 @@ class Finnhub(DataSource):
 def _parse_quote(found: _Quote, client: SourceClient, instrument: Instrument) -> PriceReading:
     """Raises DataUnsupported for the zeros of an unknown symbol, DataMalformed for what contradicts itself."""
     if found.t == 0 or not found.c:
-        raise DataUnsupported(f"does not have {instrument.symbol}: it answered zeros")
+        raise errors.DataUnsupported(f"does not have {instrument.symbol}: it answered zeros")
     price = reading.read_number(found.c, "a price")
     before = reading.read_number(found.pc, "a previous close")
     change = reading.read_number(found.d, "a change")
     if abs(price - before - change) > _ROUNDING:
-        raise DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
+        raise errors.DataMalformed(f"'s change does not fit its price of {instrument.symbol}")
     return PriceReading(
         instrument=instrument,
         price=price,
@@ -338,9 +338,9 @@ class NasdaqCalendar(DataSource):
         span = [first + timedelta(days=number) for number in range((last - first).days + 1)]
         days = [day for day in span if client.calendar.session_on("NASDAQ", day) is not None]
         if len(days) > _MOST_DAYS:
-            raise DataUnsupported(f"is asked for at most {_MOST_DAYS} trading days; ask for a shorter time")
+            raise errors.DataUnsupported(f"is asked for at most {_MOST_DAYS} trading days; ask for a shorter time")
         if first > client.now().date() + _FURTHEST:
-            raise DataUnsupported("knows no dates so far ahead")
+            raise errors.DataUnsupported("knows no dates so far ahead")
         answers = await asyncio.gather(*(self._read_day(client, day) for day in days))
         return [each for answer in answers for each in answer]
 
@@ -349,7 +349,7 @@ class NasdaqCalendar(DataSource):
         answer = await client.get(_NasdaqAnswer, "api/calendar/earnings", query, headers=_NASDAQ_HEADERS)
         status = answer.status or _NasdaqStatus()
         if answer.data is None or status.r_code != 200:
-            raise DataMalformed(f"answered without data for {day}")
+            raise errors.DataMalformed(f"answered without data for {day}")
         return [
             EarningsDate(
                 symbol=clean_line(row.symbol, 20).upper(),

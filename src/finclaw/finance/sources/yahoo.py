@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, join_bars
-from finclaw.finance.market_data.errors import DataEmpty, DataMalformed, DataUnsupported
+from finclaw.finance.market_data import errors
 from finclaw.finance.market_data.plausible import PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
@@ -113,19 +113,19 @@ class Yahoo(DataSource):
         else:
             bars = _day_bars(client, instrument, rows, result)
         if bars and result.meta.currency != instrument.currency and instrument.kind != "index":
-            raise DataMalformed(f"'s bars are in {result.meta.currency}")
+            raise errors.DataMalformed(f"'s bars are in {result.meta.currency}")
         return bars
 
     async def _ask(self, client: SourceClient, instrument: Instrument, query: Mapping[str, str]) -> _Result:
         symbol = self.symbol_of(instrument)
         answer = await client.get(_Answer, f"v8/finance/chart/{symbol}", query, headers=reading.BROWSER)
         if answer.chart.error is not None:
-            raise DataUnsupported(f"does not have {symbol}")
+            raise errors.DataUnsupported(f"does not have {symbol}")
         if not answer.chart.result:
-            raise DataEmpty(f"has nothing for {symbol}")
+            raise errors.DataEmpty(f"has nothing for {symbol}")
         result = answer.chart.result[0]
         if result.meta.symbol != symbol:
-            raise DataMalformed(f"gave {result.meta.symbol} for {symbol}")
+            raise errors.DataMalformed(f"gave {result.meta.symbol} for {symbol}")
         return result
 
 
@@ -138,7 +138,7 @@ def _rows(result: _Result) -> Iterator[Bar]:
     digits = result.meta.price_hint
     parts = (columns.open, columns.high, columns.low, columns.close)
     if {len(each) for each in (*parts, columns.volume)} != {len(stamps)}:
-        raise DataMalformed("gave columns of different lengths")
+        raise errors.DataMalformed("gave columns of different lengths")
     for place, stamp in enumerate(stamps):
         figures = (reading.read_optional(column[place], "a price of a bar") for column in parts)
         opened, high, low, close = (reading.trim(each or Decimal(0), digits) for each in figures)
