@@ -61,7 +61,7 @@ async def test_one_day_is_counted_from_the_close_before_it() -> None:
     chart = await load("005930", "1D")
     days = await load("005930", "5D")
     assert {bar.day for bar in chart.bars} == {TUESDAY.date()}
-    assert (chart.base, chart.move.end) == (days.bars[-2].close, days.bars[-1].close)
+    assert (chart.move.start, chart.move.end) == (days.bars[-2].close, days.bars[-1].close)
     assert len(days.bars) == 5
     weekend = await load("005930", "1D", now=datetime(2026, 11, 15, 5, 0, tzinfo=UTC))
     assert {bar.day for bar in weekend.bars} == {date(2026, 11, 13)}

@@ -25,7 +25,7 @@ _DESCRIPTION = "Converts an amount of money into another currency, with every ra
 
 class Leg(Struct, frozen=True):
     quote: Quote
-    times: bool
+    times: bool  # whether an amount is multiplied by the rate, or divided
 
     def apply(self, amount: Decimal) -> Decimal:
         if self.times:

@@ -173,6 +173,8 @@ class Watchlists:
         return await self._change(person.id, write)
 
     async def remove(self, person: Person, symbols: Sequence[str] | None) -> tuple[str, ...]:
+        """Those that were there; None removes all."""
+
         def write(rows: Transaction) -> tuple[str, ...]:
             _adopt(rows, person)
             known = _list(rows, person.id)
@@ -301,6 +303,10 @@ class ScreenArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     near_52_week_low: float | None = None
     symbols: FewNames | None = None
 
+    @property
+    def needs_year(self) -> bool:
+        return self.near_52_week_high is not None or self.near_52_week_low is not None
+
 
 _CONDITIONS: Final = tuple(name for name in ScreenArguments.__struct_fields__ if name != "symbols")
 
@@ -357,21 +363,19 @@ def _exact(number: float) -> Decimal:
 
 
 def _meets(quote: Quote, args: ScreenArguments) -> bool:
-    change = quote.change_percent
-    price = quote.price
-    return (
-        (args.change_above is None or change > _exact(args.change_above))
-        and (args.change_below is None or change < _exact(args.change_below))
-        and (args.price_above is None or price > _exact(args.price_above))
-        and (args.price_below is None or price < _exact(args.price_below))
-    )
+    is_in_change = _is_between(quote.change_percent, args.change_above, args.change_below)
+    return is_in_change and _is_between(quote.price, args.price_above, args.price_below)
+
+
+def _is_between(value: Decimal, above: float | None, below: float | None) -> bool:
+    return (above is None or value > _exact(above)) and (below is None or value < _exact(below))
 
 
 async def _load_ranges(
     market: Market, quotes: Sequence[Quote], args: ScreenArguments
 ) -> tuple[dict[str, YearRange], list[str]]:
     """Of those that are left, a few at a time: a year of bars is a request for each."""
-    if args.near_52_week_high is None and args.near_52_week_low is None:
+    if not args.needs_year:
         return {}, []
     gate = asyncio.Semaphore(_AT_ONCE)
     ranges: dict[str, YearRange] = {}
@@ -400,13 +404,11 @@ async def load_year_range(market: Market, quote: Quote) -> YearRange:
 
 
 def _is_near(quote: Quote, args: ScreenArguments, ranges: dict[str, YearRange]) -> bool:
-    if args.near_52_week_high is None and args.near_52_week_low is None:
-        return True
     year = ranges.get(quote.instrument.symbol)
     if year is None:
-        return False
+        return not args.needs_year
     from_high = percent(year.high - quote.price, year.high)
     from_low = percent(quote.price - year.low, year.low)
-    return (args.near_52_week_high is None or from_high <= _exact(args.near_52_week_high)) and (
-        args.near_52_week_low is None or from_low <= _exact(args.near_52_week_low)
-    )
+    is_near_high = args.near_52_week_high is None or from_high <= _exact(args.near_52_week_high)
+    is_near_low = args.near_52_week_low is None or from_low <= _exact(args.near_52_week_low)
+    return is_near_high and is_near_low

@@ -9,6 +9,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, get_args
 
@@ -154,7 +155,7 @@ def _read_record(cells: Mapping[str, str]) -> Instrument:
     market = cells["market"].upper()
     kind_of_share = cells["type"].casefold() or "common"
     status = cells["status"].casefold() or "listed"
-    for problem in _find_problems(cells, symbol, market, kind_of_share, status):
+    if problem := next(_find_problems(cells, symbol, market, kind_of_share, status), None):
         raise ValueError(problem)
     exchange, currency = _MARKETS[market]
     return Instrument(
@@ -175,26 +176,20 @@ def _read_record(cells: Mapping[str, str]) -> Instrument:
 def _find_problems(cells: Mapping[str, str], symbol: str, market: str, share: str, status: str) -> Iterator[str]:
     if not symbol or not cells["name_en"]:
         yield "symbol and name_en must not be empty"
-    yield from _find_odd_codes(cells)
-    if market not in _MARKETS:
-        yield f"the market {market!r} is not known; write one of {', '.join(_MARKETS)}"
-    elif _MARKETS[market][0] == "KRX" and share != "index" and not is_krx_code(symbol):
+    for column, code in _CODES.items():
+        if cells[column] and not code.fullmatch(cells[column].upper()):
+            yield f"{cells[column][:40]!r} is no {column}: write letters and digits, as an exchange does"
+    choices = (("market", market, tuple(_MARKETS)), ("type", share, _TYPES), ("status", status, get_args(Status)))
+    for column, word, known in choices:
+        if word not in known:
+            yield f"the {column} {word!r} is not known; write one of {', '.join(known)}"
+    if _MARKETS[market][0] == "KRX" and share != "index" and not is_krx_code(symbol):
         yield f"{symbol} is no Korean code: six digits or letters, a digit first, or Q and six digits"
-    if share not in _TYPES:
-        yield f"the type {share!r} is not known; write one of {', '.join(_TYPES)}"
-    if status not in get_args(Status):
-        yield f"the status {status!r} is not known; write one of {', '.join(get_args(Status))}"
     if any(mark in cell for cell in cells.values() for mark in "\t\r\n|"):
         yield "a cell has a tab, a line break or |"
     for name in (cells["name_en"], cells["name_ko"], *cells["aliases"].split(";")):
         if name and not is_plain_name(name.strip()):
             yield f"{name[:40]!r} is not a name: write at most 100 letters, digits and common punctuation marks"
-
-
-def _find_odd_codes(cells: Mapping[str, str]) -> Iterator[str]:
-    for column, code in _CODES.items():
-        if cells[column] and not code.fullmatch(cells[column].upper()):
-            yield f"{cells[column][:40]!r} is no {column}: write letters and digits, as an exchange does"
 
 
 def _add_rows(path: Path, added: Iterable[str]) -> int:
@@ -214,14 +209,12 @@ def _replace_text(path: Path, text: str) -> None:
 
 
 def _modified_at(path: Path) -> int:
-    try:
+    with suppress(FileNotFoundError):
         return path.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
+    return 0
 
 
 def _read_text(path: Path) -> str:
-    try:
+    with suppress(FileNotFoundError):
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
+    return ""

@@ -48,15 +48,16 @@ def vendor_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
     """What the vendor calls it; None for what it does not have, or has under a name we do not know."""
     match instrument.kind:
         case "index":
-            return _INDICES.get(instrument.symbol, {}).get(vendor)
+            symbols = _INDICES.get(instrument.symbol, {})
         case "rate":
-            return _rate_symbol(vendor, *instrument.symbol.split("/"))
+            symbols = _rate_symbols(*instrument.symbol.split("/"))
         case "coin":
-            return _coin_symbol(vendor, *instrument.symbol.split("-"))
+            symbols = _coin_symbols(*instrument.symbol.split("-"))
         case _ if instrument.exchange == "KRX":
-            return _korean_symbol(vendor, instrument)
+            symbols = _korean_symbols(instrument)
         case _:
-            return _american_symbol(vendor, instrument)
+            symbols = _american_symbols(instrument)
+    return symbols.get(vendor)
 
 
 def own_symbol(text: str) -> str | None:
@@ -67,45 +68,34 @@ def own_symbol(text: str) -> str | None:
     return symbol
 
 
-def _korean_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
+def _korean_symbols(instrument: Instrument) -> Mapping[Vendor, str]:
     code = instrument.symbol
     if not is_krx_code(code):
-        return None
-    if vendor == "kis":
-        return f"J:{code}"
-    if code.startswith("Q"):  # nobody has seen what the others call an ETN
-        return None
-    if vendor == "yahoo" and instrument.market in _KOREAN_SUFFIX:
-        return f"{code}.{_KOREAN_SUFFIX[instrument.market]}"
-    if vendor in {"naver", "toss"}:
-        return code
-    return None
+        return {}
+    symbols: dict[Vendor, str] = {"kis": f"J:{code}"}
+    if not code.startswith("Q"):  # nobody has seen what the others call an ETN
+        symbols |= {"naver": code, "toss": code}
+        if instrument.market in _KOREAN_SUFFIX:
+            symbols["yahoo"] = f"{code}.{_KOREAN_SUFFIX[instrument.market]}"
+    return symbols
 
 
-def _american_symbol(vendor: Vendor, instrument: Instrument) -> str | None:
-    parts = _US_SYMBOL.fullmatch(instrument.symbol)
+def _american_symbols(instrument: Instrument) -> Mapping[Vendor, str]:
+    symbol = instrument.symbol
+    parts = _US_SYMBOL.fullmatch(symbol)
     if parts is None:
-        return None
+        return {}
     root, share_class, series, right, _ = parts.groups()
-    if vendor in {"yahoo", "sec"}:
-        return instrument.symbol.replace(".", "-")
-    if series is not None and vendor in {"finnhub", "alpaca"}:
-        return f"{root}.PR{series}"
-    if series is not None or right is not None:
-        return None
-    return _common_symbol(vendor, root, share_class or "", instrument)
-
-
-def _common_symbol(vendor: Vendor, root: str, share_class: str, instrument: Instrument) -> str | None:
-    match vendor:
-        case "naver":
-            return _reuters_symbol(root, share_class, instrument.listed_on)
-        case "kis" if instrument.listed_on in _KIS_MARKET:
-            return f"{_KIS_MARKET[instrument.listed_on]}:{instrument.symbol.replace('.', '/')}"
-        case "finnhub" | "alpaca" | "toss":
-            return instrument.symbol
-        case _:
-            return None
+    dashed = symbol.replace(".", "-")
+    symbols: dict[Vendor, str] = {"yahoo": dashed, "sec": dashed}
+    if series is not None:
+        symbols |= {"finnhub": f"{root}.PR{series}", "alpaca": f"{root}.PR{series}"}
+    elif right is None:
+        symbols |= {"finnhub": symbol, "alpaca": symbol, "toss": symbol}
+        symbols["naver"] = _reuters_symbol(root, share_class or "", instrument.listed_on)
+        if instrument.listed_on in _KIS_MARKET:
+            symbols["kis"] = f"{_KIS_MARKET[instrument.listed_on]}:{symbol.replace('.', '/')}"
+    return symbols
 
 
 def _reuters_symbol(root: str, share_class: str, listed_on: str) -> str:
@@ -118,31 +108,17 @@ def _reuters_symbol(root: str, share_class: str, listed_on: str) -> str:
     return f"{root}{share_class.lower()}{suffix}"
 
 
-def _rate_symbol(vendor: Vendor, base: str, quote: str) -> str | None:
-    match vendor:
-        case "yahoo" if base == "USD":
-            return f"{quote}=X"
-        case "yahoo":
-            return f"{base}{quote}=X"
-        case "naver" if quote == "KRW":
-            return f"FX_{base}KRW"
-        case "toss" if {base, quote} == {"USD", "KRW"}:
-            return f"{base}/{quote}"
-        case "frankfurter":
-            return f"{base}/{quote}"
-        case _:
-            return None
+def _rate_symbols(base: str, quote: str) -> Mapping[Vendor, str]:
+    symbols: dict[Vendor, str] = {"yahoo": f"{base}{quote}=X".removeprefix("USD"), "frankfurter": f"{base}/{quote}"}
+    if quote == "KRW":
+        symbols["naver"] = f"FX_{base}KRW"
+    if {base, quote} == {"USD", "KRW"}:
+        symbols["toss"] = f"{base}/{quote}"
+    return symbols
 
 
-def _coin_symbol(vendor: Vendor, coin: str, currency: str) -> str | None:
-    match vendor:
-        case "yahoo":
-            return f"{coin}-{currency}"
-        case "coinbase" if currency != "KRW":
-            return f"{coin}-{currency}"
-        case "kraken" if currency != "KRW":
-            return f"{_KRAKEN_BASE.get(coin, coin)}{currency}"
-        case "upbit" | "bithumb" if currency == "KRW":
-            return f"KRW-{coin}"
-        case _:
-            return None
+def _coin_symbols(coin: str, currency: str) -> Mapping[Vendor, str]:
+    dashed = f"{coin}-{currency}"
+    if currency == "KRW":
+        return {"yahoo": dashed, "upbit": f"KRW-{coin}", "bithumb": f"KRW-{coin}"}
+    return {"yahoo": dashed, "coinbase": dashed, "kraken": f"{_KRAKEN_BASE.get(coin, coin)}{currency}"}

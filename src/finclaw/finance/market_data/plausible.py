@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, ExtendedPrice, Quote
-from finclaw.finance.market_data.errors import DataEmpty, DataImplausible, DataMalformed, DataStale
+from finclaw.finance.market_data.errors import DataEmpty, DataError, DataImplausible, DataMalformed, DataStale
 from finclaw.finance.market_data.port import BarRange, BarSeries
 from finclaw.kernel.calendar import Calendar, Session
 
@@ -67,6 +67,10 @@ class PriceReading(Struct, frozen=True, kw_only=True):
     slack: timedelta = timedelta(minutes=15)
     """How long after the close the source still stamps what was the last price of the session."""
     source: str = ""  # filled in where the source was asked
+
+
+PriceAnswer = PriceReading | DataError
+"""What a source gives for one of several instruments."""
 
 
 def check_reading(reading: PriceReading, calendar: Calendar, now: datetime) -> None:

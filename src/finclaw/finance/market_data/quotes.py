@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data import errors, plausible
+from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
 from finclaw.finance.market_data.port import Purpose
 from finclaw.finance.market_data.source import DataSource
 from finclaw.finance.market_data.source_access import SourceAccess
@@ -32,7 +33,7 @@ class _Search(Struct):
 
     instrument: Instrument
     causes: list[errors.DataError] = field(default_factory=list[errors.DataError])
-    reading: plausible.PriceReading | None = None
+    reading: PriceReading | None = None
     is_confirmed: bool = True
     is_disputed: bool = False
     """Two sources differ, or the only word is one that cannot be right: nobody else is asked."""
@@ -91,14 +92,14 @@ class QuoteReader:
         answers = await self._readings(source, [each.instrument for each in searches], purpose)
         for each in searches:
             answer = answers[each.instrument.symbol]
-            if isinstance(answer, plausible.PriceReading):
+            if isinstance(answer, PriceReading):
                 each.reading = answer
             else:
                 each.causes.append(answer)
 
     async def _readings(
         self, source: DataSource, instruments: Sequence[Instrument], purpose: Purpose
-    ) -> Mapping[str, plausible.PriceReading | errors.DataError]:
+    ) -> Mapping[str, PriceAnswer]:
         size = source.info.batch
         batches = [instruments[start : start + size] for start in range(0, len(instruments), size)]
         answers = await asyncio.gather(*(self._read_batch(source, batch, purpose) for batch in batches))
@@ -106,12 +107,12 @@ class QuoteReader:
 
     async def _read_batch(
         self, source: DataSource, batch: Sequence[Instrument], purpose: Purpose
-    ) -> Mapping[str, plausible.PriceReading | errors.DataError]:
+    ) -> Mapping[str, PriceAnswer]:
         try:
             answers = await self._access.ask(source, purpose, lambda client: source.read_quotes(client, batch))
         except errors.DataError as error:
             return {each.symbol: error for each in batch}
-        checked: dict[str, plausible.PriceReading | errors.DataError] = {}
+        checked: dict[str, PriceAnswer] = {}
         for each in batch:
             try:
                 reading = self._check(answers.get(each.symbol), each)
@@ -121,9 +122,7 @@ class QuoteReader:
                 checked[each.symbol] = error
         return checked
 
-    def _check(
-        self, answer: plausible.PriceReading | errors.DataError | None, instrument: Instrument
-    ) -> plausible.PriceReading:
+    def _check(self, answer: PriceAnswer | None, instrument: Instrument) -> PriceReading:
         if answer is None:
             raise errors.DataUnsupported(f"said nothing of {instrument.symbol}")
         if isinstance(answer, errors.DataError):
@@ -134,7 +133,7 @@ class QuoteReader:
             plausible.check_reading(answer, self._access.calendar, self._access.clock.now())
         return answer
 
-    def _is_doubtful(self, reading: plausible.PriceReading) -> bool:
+    def _is_doubtful(self, reading: PriceReading) -> bool:
         last = self._last_price(reading.instrument)
         return plausible.is_rare(reading, last) or (last is None and not plausible.has_known_range(reading.instrument))
 
@@ -154,25 +153,23 @@ class QuoteReader:
 
     async def _second_readings(
         self, instruments: Sequence[Instrument], others: Sequence[DataSource], purpose: Purpose
-    ) -> dict[str, plausible.PriceReading | errors.DataError]:
-        found: dict[str, plausible.PriceReading | errors.DataError] = {}
+    ) -> dict[str, PriceAnswer]:
+        found: dict[str, PriceAnswer] = {}
         for source in others:
-            left = [each for each in instruments if not isinstance(found.get(each.symbol), plausible.PriceReading)]
+            left = [each for each in instruments if not isinstance(found.get(each.symbol), PriceReading)]
             if not left:
                 break
             found |= await self._readings(source, left, purpose)
         return found
 
-    def _is_rare(self, reading: plausible.PriceReading | None) -> bool:
+    def _is_rare(self, reading: PriceReading | None) -> bool:
         return reading is not None and plausible.is_rare(reading, self._last_price(reading.instrument))
 
-    def _decide_rare(self, search: _Search, other: plausible.PriceReading | errors.DataError | None) -> None:
+    def _decide_rare(self, search: _Search, other: PriceAnswer | None) -> None:
         reading = search.reading
-        if reading is None or (
-            isinstance(other, plausible.PriceReading) and plausible.agree(reading.price, other.price)
-        ):
+        if reading is None or (isinstance(other, PriceReading) and plausible.agree(reading.price, other.price)):
             return
-        if isinstance(other, plausible.PriceReading) and not self._is_rare(other):
+        if isinstance(other, PriceReading) and not self._is_rare(other):
             _refuse(search, f"has a move to {reading.price} that {other.source} does not have")
             search.reading = other
         elif self._is_impossible(reading):
@@ -180,17 +177,17 @@ class QuoteReader:
         else:
             search.is_confirmed = False
 
-    def _is_impossible(self, reading: plausible.PriceReading) -> bool:
+    def _is_impossible(self, reading: PriceReading) -> bool:
         """Beyond the limit of its exchange, or so far from the last price that the unit must be another one."""
         last = self._last_price(reading.instrument)
         is_other_unit = last is not None and not last / _OTHER_UNIT < reading.price < last * _OTHER_UNIT
         return is_other_unit or (plausible.has_price_limit(reading.instrument) and plausible.is_rare(reading, None))
 
-    def _decide_new(self, search: _Search, other: plausible.PriceReading | errors.DataError | None) -> None:
+    def _decide_new(self, search: _Search, other: PriceAnswer | None) -> None:
         reading = search.reading
         if reading is None:
             return
-        if not isinstance(other, plausible.PriceReading):
+        if not isinstance(other, PriceReading):
             search.is_confirmed = False
         elif abs(reading.price / other.price - 1) > _SAME_UNIT:
             why = f"says {reading.price}, but {other.source} says {other.price}: one of them is wrong"
@@ -198,7 +195,7 @@ class QuoteReader:
             search.is_disputed = True
 
 
-def _refuse(search: _Search, why: str, other: plausible.PriceReading | errors.DataError | None = None) -> None:
+def _refuse(search: _Search, why: str, other: PriceAnswer | None = None) -> None:
     """Take the reading away, with `why` as a cause, and beside it the other source's word or its error."""
     reading = search.reading
     if reading is None:
@@ -206,7 +203,7 @@ def _refuse(search: _Search, why: str, other: plausible.PriceReading | errors.Da
     search.reading = None
     text = f"{reading.source} {why} ({reading.instrument.symbol})"
     search.causes.append(errors.DataImplausible(text, source=reading.source))
-    if isinstance(other, plausible.PriceReading):
+    if isinstance(other, PriceReading):
         search.causes.append(errors.DataImplausible(text, source=other.source))
     elif other is not None:
         search.causes.append(other)

@@ -22,7 +22,7 @@ from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data import errors, port
-from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
 from finclaw.finance.market_data.source_info import SourceInfo
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.extension import Database, Transaction
@@ -32,8 +32,6 @@ from finclaw.redaction import Secret
 
 T = TypeVar("T")
 DataKind = Literal["quote", "bars", "minutes", "fixing", "news", "filings", "earnings", "profile"]
-
-Explain = Callable[[bytes], errors.DataError | None]
 
 _LIMITS: Final = FetchLimits(seconds=8, connecting=4, body=4_000_000, redirects=0)
 _REFUSED: Final = frozenset({401, 403, 451})
@@ -48,14 +46,15 @@ class SourceClient:
 
     def __init__(
         self,
-        info: SourceInfo,
+        source: "DataSource",
         fetcher: Fetcher,
         url: Callable[[str], str],
         take: Callable[[], Awaitable[None]],
         clock: Clock,
         calendar: Calendar,
     ) -> None:
-        self.info = info
+        self.info = source.info
+        self._source = source
         self.calendar = calendar
         self._fetcher = fetcher
         self._url = url
@@ -77,23 +76,11 @@ class SourceClient:
         *,
         api: str = "api",
         headers: Mapping[str, str] | None = None,
-        explain: Explain | None = None,
     ) -> T:
-        """A JSON answer of a documented shape. Raises DataError.
+        """A JSON answer of a documented shape. Raises DataError."""
+        return self._decode(kind, await self.get_body(path, query, api=api, headers=headers))
 
-        `explain` reads what an answer with the status of an error says about it; None: the status says it.
-        """
-        return self._decode(kind, await self.get_body(path, query, api=api, headers=headers, explain=explain))
-
-    async def post(
-        self,
-        kind: type[T],
-        path: str,
-        content: Mapping[str, str],
-        *,
-        explain: Explain | None = None,
-        is_form: bool = False,
-    ) -> T:
+    async def post(self, kind: type[T], path: str, content: Mapping[str, str], *, is_form: bool = False) -> T:
         """The JSON answer to a JSON document or a form: for tokens, and nothing else. Raises DataError."""
         media_type = "application/json"
         body = msgspec.json.encode(content)
@@ -108,7 +95,7 @@ class SourceClient:
             body=body,
             limits=_LIMITS,
         )
-        return self._decode(kind, await self._fetch(request, explain))
+        return self._decode(kind, await self._fetch(request))
 
     def _decode(self, kind: type[T], body: bytes) -> T:
         try:
@@ -124,7 +111,6 @@ class SourceClient:
         api: str = "api",
         headers: Mapping[str, str] | None = None,
         accept: tuple[str, ...] = (),
-        explain: Explain | None = None,
     ) -> bytes:
         """`accept`: media types of an answer that is no text."""
         url = f"{self._url(api)}/{escape(path, safe='/,:=.')}"
@@ -133,9 +119,9 @@ class SourceClient:
         request = FetchRequest(
             url=url, purpose=f"market data: {self.info.id}", headers=headers or {}, accept=accept, limits=_LIMITS
         )
-        return await self._fetch(request, explain)
+        return await self._fetch(request)
 
-    async def _fetch(self, request: FetchRequest, explain: Explain | None) -> bytes:
+    async def _fetch(self, request: FetchRequest) -> bytes:
         await self._take()
         try:
             reply = await self._fetcher.fetch(request)
@@ -143,7 +129,7 @@ class SourceClient:
             raise errors.DataTransport("took too long") from error
         except ToolError as error:
             raise errors.DataTransport(f"could not be asked: {error}") from error
-        if reply.status >= 400 and explain is not None and (explained := explain(reply.body)) is not None:
+        if reply.status >= 400 and (explained := self._source.explain(self, reply.body)) is not None:
             raise explained
         self._check(reply)
         return reply.body
@@ -192,9 +178,11 @@ class DataSource:
     def symbol_of(self, instrument: Instrument) -> str:
         return vendor_symbol(cast("Vendor", self.info.id), instrument) or ""
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | errors.DataError]:
+    def explain(self, client: SourceClient, body: bytes) -> errors.DataError | None:
+        """What an answer with the status of an error says about it; None: its status says it."""
+        return None
+
+    async def read_quotes(self, client: SourceClient, instruments: Sequence[Instrument]) -> Mapping[str, PriceAnswer]:
         """Of at most `info.batch` instruments, by our own symbols. Raises DataError when that holds for all.
 
         A source that gives several in one answer overrides this; by default each is asked for on its own.
@@ -245,10 +233,10 @@ class DataSource:
 
 async def ask_each(
     instruments: Sequence[Instrument], ask: Callable[[Instrument], Awaitable[PriceReading]]
-) -> dict[str, PriceReading | errors.DataError]:
+) -> dict[str, PriceAnswer]:
     """Ask for all instruments at once. An error that is about one of them leaves the others."""
 
-    async def ask_one(instrument: Instrument) -> PriceReading | errors.DataError:
+    async def ask_one(instrument: Instrument) -> PriceAnswer:
         try:
             with errors.refuse_unreadable():
                 return await ask(instrument)

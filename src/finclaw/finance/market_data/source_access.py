@@ -57,7 +57,7 @@ class SourceAccess:
             sent = True
 
         client = SourceClient(
-            info, self._fetcher, lambda api: self.settings.url(info.id, api), take, self.clock, self.calendar
+            source, self._fetcher, lambda api: self.settings.url(info.id, api), take, self.clock, self.calendar
         )
         try:
             with errors.refuse_unreadable():
@@ -116,11 +116,10 @@ class SourceBreaker:
         state = self._states.setdefault(source.id, _State())
         state.failures += 1
         state.last = error
-        if isinstance(error, errors.DataTransport):
-            if state.failures >= _FAILURES:
-                state.until = now + min(timedelta(seconds=30) * 2 ** (state.failures - _FAILURES), _LONGEST)
-            return
-        state.until = error.retry_at or now + timedelta(seconds=source.rest)
+        if not isinstance(error, errors.DataTransport):
+            state.until = error.retry_at or now + timedelta(seconds=source.rest)
+        elif state.failures >= _FAILURES:
+            state.until = now + min(timedelta(seconds=30) * 2 ** (state.failures - _FAILURES), _LONGEST)
 
 
 SHARES: Final[Mapping[Purpose, float]] = {"people": 0.6, "alerts": 0.25, "briefings": 0.15}

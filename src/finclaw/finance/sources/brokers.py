@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data import errors
-from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, SourceClient, TokenAnswer, TokenSource, ask_each
 from finclaw.finance.market_data.source_info import SOURCES
@@ -139,7 +139,7 @@ class Kis(TokenSource):
         async def ask(key: str, secret: str, token: str) -> _Kis:
             headers = {"authorization": f"Bearer {token}", "appkey": key, "appsecret": secret}
             headers |= {"tr_id": number, "custtype": "P"}
-            return await client.get(kind, path, query, headers=headers, explain=lambda body: _explain(client, body))
+            return await client.get(kind, path, query, headers=headers)
 
         answer = await self.ask_with_token(client, ask)
         if answer.rt_cd != "0":
@@ -148,7 +148,14 @@ class Kis(TokenSource):
 
     async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
         wanted = {"grant_type": "client_credentials", "appkey": key, "appsecret": secret}
-        return await client.post(TokenAnswer, "oauth2/tokenP", wanted, explain=lambda body: _explain(client, body))
+        return await client.post(TokenAnswer, "oauth2/tokenP", wanted)
+
+    def explain(self, client: SourceClient, body: bytes) -> errors.DataError | None:
+        with suppress(DecodeError, UnicodeDecodeError):
+            problem = json.decode(body, type=_KisProblem)
+            if code := problem.msg_cd or problem.error_code:
+                return _error_of(client, code)
+        return None
 
 
 def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPrice) -> PriceReading:
@@ -169,15 +176,6 @@ def _read_kis_price(client: SourceClient, instrument: Instrument, found: _KisPri
         volume=reading.read_volume(found.acml_vol),
         venue="KRX",
     )
-
-
-def _explain(client: SourceClient, body: bytes) -> errors.DataError | None:
-    """The error in an answer whose status alone says too little."""
-    with suppress(DecodeError, UnicodeDecodeError):
-        problem = json.decode(body, type=_KisProblem)
-        if code := problem.msg_cd or problem.error_code:
-            return _error_of(client, code)
-    return None
 
 
 def _error_of(client: SourceClient, code: str) -> errors.DataError:
@@ -238,9 +236,7 @@ class Toss(TokenSource):
         is_listed = instrument.exchange in ("KRX", "NYSE", "NASDAQ") and instrument.kind in ("stock", "etf")
         return is_listed and super().has(instrument, kind)
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | errors.DataError]:
+    async def read_quotes(self, client: SourceClient, instruments: Sequence[Instrument]) -> Mapping[str, PriceAnswer]:
         """All in one request, and one more for the close before each."""
         now = client.now()
         running = [each for each in instruments if client.calendar.session_at(each.exchange, now) is not None]

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data import errors
-from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
@@ -72,9 +72,7 @@ class Upbit(_CoinSource):
         """The zone of the days of its bars: midnight UTC is 09:00 in Seoul."""
         return UTC
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | errors.DataError]:
+    async def read_quotes(self, client: SourceClient, instruments: Sequence[Instrument]) -> Mapping[str, PriceAnswer]:
         asked = {self.symbol_of(each): each for each in instruments}
         tickers = await client.get(list[_WonTicker], "ticker", {"markets": ",".join(asked)})
         found = {each.market: each for each in tickers}

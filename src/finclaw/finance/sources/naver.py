@@ -14,7 +14,7 @@ from msgspec import Struct
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, ExtendedPrice
 from finclaw.finance.market_data import errors
-from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
 from finclaw.finance.market_data.port import BarRange
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient, ask_each
 from finclaw.finance.market_data.source_info import SOURCES
@@ -103,10 +103,8 @@ class Naver(DataSource):
             return instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
         return super().has(instrument, kind)
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | errors.DataError]:
-        found: dict[str, PriceReading | errors.DataError] = {}
+    async def read_quotes(self, client: SourceClient, instruments: Sequence[Instrument]) -> Mapping[str, PriceAnswer]:
+        found: dict[str, PriceAnswer] = {}
         korean = [each for each in instruments if each.exchange == "KRX"]
         for path, kinds in (("stock", ("stock", "etf")), ("index", ("index",))):
             asked = {self.symbol_of(each): each for each in korean if each.kind in kinds}

@@ -10,7 +10,7 @@ from typing import Final
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar, join_bars
 from finclaw.finance.market_data import errors
-from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
 from finclaw.finance.market_data.source import SourceClient
 from finclaw.redaction import hide_and_cut
 
@@ -33,9 +33,9 @@ _TOO_LARGE: Final = Decimal("1e15")
 
 def read_each(
     asked: Mapping[str, Instrument], read: Callable[[str, Instrument], PriceReading]
-) -> dict[str, PriceReading | errors.DataError]:
+) -> dict[str, PriceAnswer]:
     """Read the part of an answer for each vendor symbol. One that cannot be read leaves the others."""
-    answers: dict[str, PriceReading | errors.DataError] = {}
+    answers: dict[str, PriceAnswer] = {}
     for code, instrument in asked.items():
         try:
             with errors.refuse_unreadable():

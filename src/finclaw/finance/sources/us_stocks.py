@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data import errors
-from finclaw.finance.market_data.plausible import PriceReading
+from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
 from finclaw.finance.market_data.port import BarRange, EarningsDate, NewsItem
 from finclaw.finance.market_data.source import DataKind, DataSource, SourceClient
 from finclaw.finance.market_data.source_info import SOURCES
@@ -77,9 +77,7 @@ class Alpaca(DataSource):
         self._id = id
         self._secret = secret
 
-    async def read_quotes(
-        self, client: SourceClient, instruments: Sequence[Instrument]
-    ) -> Mapping[str, PriceReading | errors.DataError]:
+    async def read_quotes(self, client: SourceClient, instruments: Sequence[Instrument]) -> Mapping[str, PriceAnswer]:
         """The last trade on IEX in the session, the close of all exchanges after it; official closes to compare."""
         names = {self.symbol_of(each): each for each in instruments}
         now = client.now()
