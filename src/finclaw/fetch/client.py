@@ -221,10 +221,7 @@ def _failure(host: str, error: Exception) -> str:
 def pinned_session(
     addresses: Sequence[Address], timeout: ClientTimeout, tls: ssl.SSLContext | None = None
 ) -> ClientSession:
-    """For one host, and to be closed with the answer: nothing of it, cookies or connections, is there for the next.
-
-    Certificates and the Host header keep to the name in the address; only the way there is ours.
-    """
+    """A session for one host and one answer. Certificates and the Host header keep the name; the address is ours."""
     connector = TCPConnector(
         resolver=_Judged(addresses),
         use_dns_cache=False,

@@ -1,7 +1,4 @@
-"""Address checks: whether a location may be asked, and at which addresses.
-
-Nothing is connected to that did not pass here.
-"""
+"""SSRF checks: whether a location may be asked, and at which addresses. Nothing else is connected to."""
 
 import asyncio
 import socket
@@ -27,7 +24,6 @@ _INSIDE: Final = frozenset({
 """Last labels that mean something inside a network only, whatever a resolver says."""
 _MOST: Final = 16
 """Addresses of one name that are judged. Of more, none is trusted."""
-
 
 _LOOKING_UP: Final = ThreadPoolExecutor(8, "finclaw-names")
 """A name server that hangs keeps a thread for as long as it likes: not one of those that everybody shares."""

@@ -187,10 +187,7 @@ ExtendedPhase = Literal["pre", "regular", "after", "unknown"]
 
 
 class PhaseRow(Struct, frozen=True, kw_only=True):
-    """Hours of a phase from one day to another. `venue` is empty for the market itself.
-
-    Hours that begin later than they end begin on the evening before.
-    """
+    """Hours of a phase over a range of days, on the evening before where they begin later than they end."""
 
     market: str
     name: ExtendedPhase

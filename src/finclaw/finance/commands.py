@@ -1,7 +1,4 @@
-"""The market commands: `/price`, `/fx`, `/market` and `/news`, with their Korean names.
-
-What answers them is loaded with the first one (`cold_cpu`).
-"""
+"""The commands `/price`, `/fx`, `/market` and `/news`. Their answers are imported with the first one (`cold_cpu`)."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal

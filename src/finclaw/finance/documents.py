@@ -1,7 +1,5 @@
-"""The tools for what is written about companies: headlines, filings, expected earnings dates and profiles.
-
-Titles are other people's words: results that hold them say so, and a turn that has read one gets nothing done by it.
-"""
+"""Tools for headlines, filings, earnings dates and profiles. Titles are untrusted text: results that hold them taint
+the turn."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, timedelta

@@ -168,7 +168,6 @@ _HISTORY = (
 _FIRST_DAY = date(2025, 1, 1)
 _MOST_CLOSES = 24  # a year has 250; the model needs the shape and not every day
 
-
 OneDay = Annotated[
     str, Meta(description="2026-03-03; or 03-03, the latest such day.", pattern=r"^(\d{4}-)?\d{2}-\d{2}$")
 ]

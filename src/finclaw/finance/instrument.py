@@ -1,8 +1,5 @@
-"""Instruments, and how a person's word for one is understood.
-
-Only codes, names and listed aliases are understood. A near miss is offered back and never taken: a plausible
-price of the wrong company is the worst answer there is.
-"""
+"""Instruments, and how a person's word for one is understood. A near miss is offered and never taken: a plausible
+price of the wrong company is the worst answer there is."""
 
 import re
 import unicodedata
@@ -20,10 +17,7 @@ Status = Literal["listed", "unconfirmed", "delisted", "renamed"]
 
 
 class Instrument(Struct, frozen=True, kw_only=True):
-    """A record of what is traded, apart from its prices.
-
-    `symbol` is ours: `005930`, `BRK.B`, `BTC-USD`, `USD/KRW`; what others call it says `instruments/vendor_symbols.py`.
-    """
+    """A record of what is traded. `symbol` is ours (`005930`, `BTC-USD`); `vendor_symbols.py` has those of others."""
 
     symbol: str
     exchange: str  # the venue, whose hours it keeps: KRX, NYSE, NASDAQ, FX or CRYPTO
@@ -166,10 +160,7 @@ class Instruments:
 
 
 def split_names(query: str, knows: Callable[[str], bool]) -> tuple[str, ...]:
-    """The names in a text that is nothing but names; empty when a word is left over.
-
-    Left-over words are not passed over: whoever asks for 카카오 페이 must not be told the price of 카카오.
-    """
+    """The names in a text; empty if a word is left over: 카카오 페이 must not give the price of 카카오."""
     words = [word for word in re.split(r"[\s,;/]+", query) if word and word.casefold() not in _JOINTS]
     if len(words) > _MOST_WORDS:
         return ()

@@ -106,7 +106,6 @@ CANARIES: Final[Mapping[str, tuple[Canary, ...]]] = {
 }
 """By the source's name in the settings, in the order in which they are asked."""
 
-
 Verdict = Literal["right", "wrong", "down", "limited", "refused", "not asked"]
 
 _SECONDS: Final = 20.0

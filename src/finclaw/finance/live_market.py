@@ -33,6 +33,11 @@ from finclaw.kernel.port import Clock
 MIGRATIONS: Final = (BUDGET_TABLE, LAST_PRICE_TABLE, TOKEN_TABLE)
 """The tables of the finance extension. Others are added behind these, never between."""
 
+_SOURCES: Final[tuple[type[DataSource], ...]] = (
+    *(Naver, Yahoo, Upbit, Bithumb, Coinbase, Kraken, Frankfurter, EuropeanCentralBank, Edgar, DartFeed, OpenDart),
+    *(NasdaqCalendar, GoogleNews, CentralBanks, Kis, Toss, Finnhub, Alpaca),
+)
+
 
 class LiveMarket:
     source = "live market data"
@@ -106,28 +111,8 @@ def open_market_data(
 def open_access(
     settings: MarketDataSettings, fetcher: Fetcher, database: Database, clock: Clock, calendar: Calendar
 ) -> SourceAccess:
-    keys = settings.keys
     tokens = TokenStore(database, clock)
-    sources: tuple[DataSource, ...] = (
-        Naver(),
-        Yahoo(),
-        Upbit(),
-        Bithumb(),
-        Coinbase(),
-        Kraken(),
-        Frankfurter(),
-        EuropeanCentralBank(),
-        Edgar(settings.contact),
-        DartFeed(),
-        OpenDart(keys.get("opendart.key")),
-        NasdaqCalendar(),
-        GoogleNews(),
-        CentralBanks(),
-        Kis(keys.get("kis.key"), keys.get("kis.secret"), tokens),
-        Toss(keys.get("toss.id"), keys.get("toss.secret"), tokens),
-        Finnhub(keys.get("finnhub.key")),
-        Alpaca(keys.get("alpaca.id"), keys.get("alpaca.secret")),
-    )
+    sources = [kind(settings, tokens) for kind in _SOURCES]
     by_id = {each.info.id: each for each in sources}
     return SourceAccess(by_id, settings, fetcher, RequestBudget(database, clock), clock, calendar)
 

@@ -13,7 +13,6 @@ from finclaw.kernel.calendar import Opening
 DEMO_SOURCE = "demo market"
 """The source of made-up prices. Replies with figures of it are labelled."""
 
-
 Phase = Literal["regular", "closed", "pre", "after", "continuous"]
 """Of the trading day. A market that never rests is `continuous`."""
 
@@ -121,10 +120,7 @@ def percent(change: Decimal, base: Decimal) -> Decimal:
 
 
 class Market(Protocol):
-    """A source of prices.
-
-    The caller that opens it closes it. Methods raise ToolError when there is no price to be had.
-    """
+    """A source of prices. Methods raise ToolError when there is no price to be had."""
 
     @property
     def source(self) -> str: ...

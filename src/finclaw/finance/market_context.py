@@ -79,10 +79,7 @@ class WatchedSymbols(Protocol):
 
 
 class MarketContext:
-    """The extension that provides the fields.
-
-    `market` is called for somebody who watches or holds something; `held` gives symbols without waiting.
-    """
+    """The fields. `market` is called for persons who watch or hold something; `held` gives symbols without waiting."""
 
     name = "market-context"
 

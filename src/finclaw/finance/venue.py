@@ -12,10 +12,7 @@ from finclaw.errors import ConfigError
 
 
 class Venue(Struct, frozen=True, kw_only=True):
-    """A venue and its hours.
-
-    `opens` may be on the eve (`eve`), as currencies do: their Monday begins on Sunday afternoon in New York.
-    """
+    """A venue and its hours. With `eve` it opens the day before: a currency's Monday begins on Sunday in New York."""
 
     code: str
     name_en: str
@@ -109,7 +106,6 @@ CRYPTO = Venue(
 )
 
 VENUES: Mapping[str, Venue] = {venue.code: venue for venue in (KRX, NYSE, NASDAQ, FX, CRYPTO)}
-
 
 Kind = Literal["stock", "etf", "index", "rate", "coin"]
 

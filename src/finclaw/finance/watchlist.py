@@ -1,7 +1,4 @@
-"""Watchlists: the stored instruments that a person follows, `/watch`, the tools for the list, and the screener over it.
-
-What answers the command is loaded with the first one (`cold_cpu`).
-"""
+"""Watchlists: `/watch`, whose answers are imported with the first one (`cold_cpu`), the tools, and the screener."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -40,10 +37,7 @@ class Watching:
         prefix: str = "/",
         exists: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`market` is there when this is registered, `data` is opened with the first use; `person` is found by id.
-
-        `exists` says whether anybody has ever watched anything.
-        """
+        """`data` is opened with the first use, `person` found by id; `exists`: whether anybody watched anything yet."""
         self._market = market
         self._data = data
         self._person = person
@@ -109,7 +103,6 @@ MIGRATIONS: Final = (
 )
 MOST_WATCHED: Final = 50
 """Of one person: as many as are quoted at once without using up a source's budget for others."""
-
 
 _MOST_KNOWN: Final = 10_000  # persons whose lists are kept in memory
 

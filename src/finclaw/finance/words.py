@@ -1,8 +1,5 @@
-"""Words of finance for people, in English and Korean: quotes, changes, conversions, market hours and headlines.
-
-Commands, charts and the offline assistant answer with these. Nothing is computed here but the spelling of a figure.
-What a model reads is written by `output.py` and by the tools.
-"""
+"""Quotes, changes, conversions, hours and headlines as text for people, in English and Korean: the one renderer of
+commands, charts and the offline assistant. What a model reads is written by `output.py` and by the tools."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
@@ -113,10 +110,7 @@ _TEXTS: Final[dict[str, dict[Language, str]]] = {
 
 
 def describe_quote(quote: Quote, home: tzinfo | None, language: Language) -> str:
-    """The answer about one instrument, in Markdown. After-market is a separate line, against the close.
-
-    `home` is the zone of the reader, where they have said it, as in all functions below.
-    """
+    """Markdown about one instrument. `home` is the reader's zone, if it is known, here and in all functions below."""
     return "\n".join(_quote_lines(quote, home, language))
 
 

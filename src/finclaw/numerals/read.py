@@ -39,10 +39,7 @@ class NumeralError(ValueError):
 
 
 def read_numeral(text: str, start: int = 0, *, commas_separate: bool = False) -> Numeral:
-    """The numeral that begins here, with the letters behind it, which must all mean something.
-
-    Raises NumeralError. `commas_separate`: the numeral is among others in a list, so a comma may end it.
-    """
+    """The numeral that begins here, with its unit. `commas_separate`: a comma may end it. Raises NumeralError."""
     number, end = read_digits(text, start, commas_separate=commas_separate)
     if units := _KOREAN_UNITS.match(text, end):
         number, end = read_korean(text, number, units.start(), commas_separate=commas_separate)

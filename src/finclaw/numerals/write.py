@@ -1,7 +1,4 @@
-"""The writer of numbers that code says: money, percentages and amounts, by the reader's locale, from exact decimals.
-
-It is for values alone. A numeral in a model's text stays as the model wrote it.
-"""
+"""Money, percentages and amounts in the reader's locale, from exact decimals; not for numerals in a model's text."""
 
 from copy import copy
 from decimal import ROUND_HALF_UP, Decimal, localcontext
@@ -38,10 +35,7 @@ def format_financial_number(
     style: NumberStyle = "decimal",
     currency_display: CurrencyDisplay = "symbol",
 ) -> str:
-    """A value as the readers of this locale write it, rounded half up to at most `max_digits` behind the point.
-
-    `currency` is a code such as KRW. `show_sign`: a gain has a plus. What is rounded to nothing has no sign.
-    """
+    """A value in this locale, rounded half up. `show_sign`: a gain has a plus. What is rounded to 0 has no sign."""
     number = _read_value(value)
     known = _find_locale(locale)
     least, most = _choose_digits(currency, style, min_digits, max_digits)

@@ -1,7 +1,4 @@
-"""A chart as data: the bars of one instrument over a period, and what the price did in it.
-
-The picture and the texts in, beside and in place of it are made from the same record, so that they cannot differ.
-"""
+"""Charts as data: the picture and every text about it are made from the same record, so that they cannot differ."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta

@@ -1,7 +1,4 @@
-"""A chart as a PNG, by matplotlib, which is an extra (`charts`) and is loaded with the first picture.
-
-The figure belongs to no window and to no global list of figures: it is gone with the function that drew it.
-"""
+"""Charts as PNG by matplotlib, an optional dependency (`charts`) that is imported with the first picture."""
 
 import io
 import logging

@@ -1,7 +1,4 @@
-"""The charts extension: `/chart AAPL 6M candle` and the tool `market__chart`, which draw the same.
-
-What draws is loaded with the first chart (`cold_cpu`).
-"""
+"""The charts extension: `/chart` and `market__chart`. What draws is imported with the first chart (`cold_cpu`)."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal

@@ -202,10 +202,7 @@ class ChainedMarketData:
         *,
         offer: str = "",
     ) -> tuple[T, tuple[str, ...]]:
-        """The first answer that can be read, with the sources that failed before it.
-
-        Raises AllSourcesFailed, or DataUnsupported where no source is switched on.
-        """
+        """The first answer, with the sources that failed before it. Raises AllSourcesFailed or DataUnsupported."""
         if not chain:
             raise errors.DataUnsupported(f"No source that is switched on has {offer or f'a {what}'}. Say so.")
         causes: list[errors.DataError] = []

@@ -113,10 +113,7 @@ def name_failures(causes: Iterable[DataError]) -> tuple[str, ...]:
 
 @contextmanager
 def refuse_unreadable() -> Generator[None]:
-    """Raise DataMalformed for a figure that cannot be calculated with, such as 1e99 or a time in the year 9999.
-
-    Wrap what reads the answer for one symbol: the others of the same answer are still used.
-    """
+    """Raise DataMalformed for a figure that cannot be calculated with, such as 1e99, so that others are still used."""
     try:
         yield
     except (ArithmeticError, ValueError, LookupError, RecursionError) as error:

@@ -1,7 +1,4 @@
-"""Checks before a price is believed. A source's word becomes a quote here and nowhere else.
-
-What cannot be right is refused. What may be right and would be a rare thing needs a second source.
-"""
+"""Plausibility checks: what cannot be right is refused; what would be rare needs a second source."""
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
@@ -60,13 +57,13 @@ class PriceReading(Struct, frozen=True, kw_only=True):
     high: Decimal | None = None
     volume: int = 0
     venue: str = ""
-    day_basis: str = ""
     delay: int = 0
     fixing: date | None = None
     extended: ExtendedPrice | None = None
     slack: timedelta = timedelta(minutes=15)
     """How long after the close the source still stamps what was the last price of the session."""
-    source: str = ""  # filled in where the source was asked
+    source: str = ""  # this and the next are filled in where the source was asked
+    day_basis: str = ""
 
 
 PriceAnswer = PriceReading | DataError

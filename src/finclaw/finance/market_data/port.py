@@ -1,7 +1,4 @@
-"""The port to market data: quotes, bars, rates, news, filings, earnings dates and profiles, each with its source.
-
-Quotes and bars are those of `finance/market.py`; the other records are here. Symbols are those of our own records.
-"""
+"""The port to market data: quotes, bars, rates, news, filings, earnings dates and profiles, by our own symbols."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime

@@ -116,7 +116,7 @@ class QuoteReader:
         for each in batch:
             try:
                 reading = self._check(answers.get(each.symbol), each)
-                checked[each.symbol] = replace(reading, source=source.info.name)
+                checked[each.symbol] = replace(reading, source=source.info.name, day_basis=source.day_basis)
             except errors.DataError as error:
                 error.name_source(source.info.name)
                 checked[each.symbol] = error

@@ -23,6 +23,7 @@ from finclaw.finance.instruments.vendor_symbols import Vendor, vendor_symbol
 from finclaw.finance.market import Bar
 from finclaw.finance.market_data import errors, port
 from finclaw.finance.market_data.plausible import PriceAnswer, PriceReading
+from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source_info import SourceInfo
 from finclaw.kernel.calendar import Calendar
 from finclaw.kernel.extension import Database, Transaction
@@ -171,6 +172,10 @@ class DataSource:
     adjustment: port.Adjustment = "none"
     day_basis = ""
 
+    def __init__(self, settings: MarketDataSettings, tokens: "TokenStore") -> None:
+        self.settings = settings
+        self.tokens = tokens
+
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         """Whether it is worth asking; one that says no is passed over without a word."""
         return kind in self.kinds and bool(self.symbol_of(instrument))
@@ -183,10 +188,7 @@ class DataSource:
         return None
 
     async def read_quotes(self, client: SourceClient, instruments: Sequence[Instrument]) -> Mapping[str, PriceAnswer]:
-        """Of at most `info.batch` instruments, by our own symbols. Raises DataError when that holds for all.
-
-        A source that gives several in one answer overrides this; by default each is asked for on its own.
-        """
+        """Of at most `info.batch` instruments, by our own symbols. Overridden where one answer holds several prices."""
         return await ask_each(instruments, lambda each: self.read_quote(client, each))
 
     async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
@@ -221,11 +223,10 @@ class DataSource:
     async def read_profile(self, client: SourceClient, instrument: Instrument) -> port.CompanyProfile:
         raise self._lacks("profiles")
 
-    def reveal_keys(self, *keys: Secret | None) -> tuple[str, ...]:
-        given = tuple(key.reveal() for key in keys if key is not None)
-        if len(given) < len(keys):
+    def reveal_keys(self) -> tuple[str, ...]:
+        if not self.settings.has_keys(self.info.id):
             raise errors.DataAuthExpired("wants a key: set `market_data.keys` to one")
-        return given
+        return tuple(self.settings.keys[each].reveal() for each in self.info.keys)
 
     def _lacks(self, what: str) -> errors.DataUnsupported:
         return errors.DataUnsupported(f"has no {what}")
@@ -318,22 +319,17 @@ class TokenAnswer(Struct):
 class TokenSource(DataSource):
     """A source that wants the key of an account, and a token for it. All processes of a state directory share one."""
 
-    def __init__(self, key: Secret | None, secret: Secret | None, tokens: TokenStore) -> None:
-        self._key = key
-        self._secret = secret
-        self._tokens = tokens
-
     async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
         raise NotImplementedError
 
     async def ask_with_token(self, client: SourceClient, ask: Callable[[str, str, str], Awaitable[T]]) -> T:
         """What `ask` gives with key, secret and token. Raises DataError; a token that is refused is forgotten."""
-        key, secret = self.reveal_keys(self._key, self._secret)
-        token = await self._tokens.get(self.info, lambda: self._read_token(client, key, secret))
+        key, secret = self.reveal_keys()
+        token = await self.tokens.get(self.info, lambda: self._read_token(client, key, secret))
         try:
             return await ask(key, secret, token.reveal())
         except errors.DataAuthExpired:
-            await self._tokens.forget(self.info)
+            await self.tokens.forget(self.info)
             raise
 
     async def _read_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:

@@ -1,7 +1,4 @@
-"""A table of the sources of market data: who they are, on what terms they may be asked, and how often.
-
-The start line, the doctor and the guide read this table; the code of a source is loaded when it is first asked.
-"""
+"""A table of the sources of market data, for the start line, the doctor and the guide, without the sources' code."""
 
 from collections.abc import Mapping
 from typing import Final, Literal

@@ -1,7 +1,4 @@
-"""Exchanges of coins: Upbit and Bithumb in won, Coinbase and Kraken in real dollars.
-
-The change of a coin is counted from another hour at each of them, so every figure says from which.
-"""
+"""Exchanges of coins in won and dollars. Each counts the change of a coin from another hour, and says from which."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -96,7 +93,6 @@ class Upbit(_CoinSource):
             high=reading.read_number(ticker.high_price, "a high"),
             volume=reading.read_volume(ticker.acc_trade_volume),
             venue=self.info.name,
-            day_basis=self.day_basis,
         )
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
@@ -178,7 +174,6 @@ class Coinbase(_CoinSource):
             previous_close=before and before.close,
             volume=running.volume if running is not None else 0,
             venue=self.info.name,
-            day_basis=self.day_basis,
         )
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:
@@ -242,10 +237,7 @@ class Kraken(_CoinSource):
     day_basis = "00:00 UTC"
 
     async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
-        """The answer names pairs otherwise than the question, so only one is asked for.
-
-        It has no time of its own: it is of the moment in which it was asked for.
-        """
+        """One pair a request: the answer names pairs differently. It has no time, so that of the request is taken."""
         answer = await client.get(_KrakenTickers, "Ticker", {"pair": self.symbol_of(instrument)})
         _check_errors(client, answer.error)
         if len(answer.result) != 1:
@@ -261,7 +253,6 @@ class Kraken(_CoinSource):
             high=reading.read_number(pair.h[0], "a high"),
             volume=reading.read_volume(pair.v[0]),
             venue=self.info.name,
-            day_basis=self.day_basis,
         )
 
     async def read_bars(self, client: SourceClient, instrument: Instrument, span: BarRange) -> Sequence[Bar]:

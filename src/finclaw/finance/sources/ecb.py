@@ -1,7 +1,4 @@
-"""The reference rates of the European Central Bank: through Frankfurter, and from the bank itself.
-
-One value a business day. Rates between two other currencies are crosses by way of the euro.
-"""
+"""The ECB's reference rates, one a business day, from Frankfurter or the bank. Others are crosses of the euro."""
 
 import re
 from datetime import UTC, date, datetime, time

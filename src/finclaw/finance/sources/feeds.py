@@ -228,10 +228,7 @@ _DEEPEST: Final = 50
 
 
 def iterate_elements(chunks: Iterable[bytes], wanted: Mapping[str, str], most: int) -> Iterator[ET.Element]:
-    """Yield the elements that are wanted in a document with this root, by the root's tag. All others are forgotten.
-
-    Raises DataMalformed for another root, more than `most` elements in all, and for what cannot be parsed.
-    """
+    """Yield the wanted elements by the root's tag. Raises DataMalformed for another root or over `most` elements."""
     prolog = _parser_without_document_type()
     parser: ET.XMLPullParser[ET.Element] = ET.XMLPullParser(("start", "end"))
     open_elements: list[ET.Element] = []
@@ -302,10 +299,7 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def read_archived_file(body: bytes, most_bytes: int) -> Iterator[bytes]:
-    """Yield the content of the archive's only file in chunks.
-
-    Raises ValueError for anything else, and for a longer file.
-    """
+    """Yield the archive's only file in chunks. Raises ValueError for anything else, and for a longer file."""
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             (entry,) = archive.infolist()

@@ -17,7 +17,7 @@ from finclaw.finance.sources.feeds import clean_line, iterate_elements, read_arc
 from finclaw.finance.sources.reading import read_day
 from finclaw.finance.venue import KRX
 from finclaw.kernel.fact import Fact
-from finclaw.redaction import Secret, hide_and_cut
+from finclaw.redaction import hide_and_cut
 
 _WINDOW: Final = timedelta(days=90)
 """Without a company's number OpenDART allows no longer time; with one we ask for no more."""
@@ -78,19 +78,14 @@ class _ListAnswer(Struct):
 
 
 class OpenDart(_KoreanFilings):
-    """Filings of the last three months by OpenDART, with a key.
-
-    Errors come with status 200 and a code inside. Companies have numbers of its own, in one archive of all.
-    """
+    """OpenDART, with a key. Errors have status 200 and a code; companies have numbers of its own, in one archive."""
 
     info = SOURCES["opendart"]
 
-    def __init__(self, key: Secret | None = None) -> None:
-        self._key = key
-        self._numbers: Mapping[str, str] = {}
+    _numbers: Mapping[str, str] | None = None
 
     async def read_filings(self, client: SourceClient, instrument: Instrument, limit: int) -> Sequence[Filing]:
-        (key,) = self.reveal_keys(self._key)
+        (key,) = self.reveal_keys()
         if not self._numbers:
             body = await client.get_body("corpCode.xml", {"crtfc_key": key}, accept=("application/*", "text/*"))
             self._numbers = await asyncio.to_thread(_parse_company_numbers, body)
@@ -213,15 +208,9 @@ class _Facts(Struct):
 
 
 class Edgar(DataSource):
-    """EDGAR's JSON and Atom, by the company's number in our records.
-
-    It refuses requests without a contact, so without one in the settings it is not asked.
-    """
+    """EDGAR, by the CIK of our records. It refuses requests without a contact, so without one it is not asked."""
 
     info = SOURCES["edgar"]
-
-    def __init__(self, contact: str = "") -> None:
-        self._contact = contact  # an address of mail, which the SEC wants in every request
 
     def has(self, instrument: Instrument, kind: DataKind) -> bool:
         return bool(instrument.cik) and kind in ("filings", "profile", "news")
@@ -274,11 +263,12 @@ class Edgar(DataSource):
 
     def _headers(self) -> Mapping[str, str]:
         """Raises DataAuthExpired without a contact: a request that is refused counts against everybody here."""
-        if "@" not in self._contact:
+        contact = self.settings.contact
+        if "@" not in contact:
             raise errors.DataAuthExpired(
                 "answers only who says who asks: set `market_data.contact` to an address of mail"
             )
-        return {"User-Agent": f"FinClaw {self._contact}", "Accept": "application/json, application/atom+xml, text/xml"}
+        return {"User-Agent": f"FinClaw {contact}", "Accept": "application/json, application/atom+xml, text/xml"}
 
 
 def _read_filings(found: _Submissions, instrument: Instrument, source: str) -> list[Filing]:

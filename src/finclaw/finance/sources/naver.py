@@ -1,7 +1,4 @@
-"""Naver: Korean stocks, funds and indices, US stocks and indices, and the won rates that a bank posts.
-
-It is the data of Naver's own pages. Prices come as texts with commas, and the change as a size with a direction code.
-"""
+"""Naver's own pages. Prices come as texts with commas, and a change as its size with a direction code."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -20,7 +20,6 @@ from finclaw.finance.sources import reading
 from finclaw.finance.sources.feeds import JsonHeadline, clean_line, is_web_address, make_headline, newest
 from finclaw.finance.venue import VENUES
 from finclaw.kernel.calendar import Session
-from finclaw.redaction import Secret
 
 _TOO_NEW: Final = timedelta(minutes=16)  # prices of all exchanges are free once they are so old
 _MOST_PAGES: Final = 5
@@ -72,10 +71,6 @@ class Alpaca(DataSource):
     info = SOURCES["alpaca"]
     kinds = ("quote", "bars", "news")
     adjustment = "split"
-
-    def __init__(self, id: Secret | None = None, secret: Secret | None = None) -> None:
-        self._id = id
-        self._secret = secret
 
     async def read_quotes(self, client: SourceClient, instruments: Sequence[Instrument]) -> Mapping[str, PriceAnswer]:
         """The last trade on IEX in the session, the close of all exchanges after it; official closes to compare."""
@@ -143,7 +138,7 @@ class Alpaca(DataSource):
         return newest(items, client, _ALPACA_NEWS, limit)
 
     def _headers(self) -> Mapping[str, str]:
-        id, secret = self.reveal_keys(self._id, self._secret)
+        id, secret = self.reveal_keys()
         return {"APCA-API-KEY-ID": id, "APCA-API-SECRET-KEY": secret}
 
 
@@ -215,16 +210,10 @@ class _Calendar(Struct, rename="camel"):
 
 
 class Finnhub(DataSource):
-    """Finnhub: prices, headlines and earnings dates. Its bars are not free, so they are not asked for.
-
-    The key goes in a header, so that no address has it. What it does not know it answers with zeros and status 200.
-    """
+    """Finnhub, without bars, which are not free. It answers zeros with status 200 for what it does not know."""
 
     info = SOURCES["finnhub"]
     kinds = ("quote", "news", "earnings")
-
-    def __init__(self, key: Secret | None = None) -> None:
-        self._key = key
 
     async def read_quote(self, client: SourceClient, instrument: Instrument) -> PriceReading:
         query = {"symbol": self.symbol_of(instrument)}
@@ -264,7 +253,7 @@ class Finnhub(DataSource):
         ]
 
     def _headers(self) -> Mapping[str, str]:
-        (key,) = self.reveal_keys(self._key)
+        (key,) = self.reveal_keys()
         return {"X-Finnhub-Token": key}
 
 
