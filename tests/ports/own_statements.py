@@ -12,7 +12,7 @@ from finclaw.builtins.mcp.pins import Definition, Pins, ReadTool
 from finclaw.builtins.memory.notes import NoteStore
 from finclaw.finance.instruments.choices import NameChoices
 from finclaw.finance.market_data.quotes import LastPrices
-from finclaw.finance.market_data.source import TokenStore
+from finclaw.finance.market_data.source import TokenAnswer, TokenStore
 from finclaw.finance.market_data.source_access import RequestBudget
 from finclaw.finance.market_data.source_info import SOURCES
 from finclaw.finance.watchlist import Watchlists
@@ -144,8 +144,8 @@ async def use_market_data(database: Database) -> None:
     await kept.load()
     assert kept.find("005930") == 80_000
 
-    async def request() -> tuple[str, timedelta]:
-        return "token-of-the-day", timedelta(days=1)
+    async def request() -> TokenAnswer:
+        return TokenAnswer("token-of-the-day", 86_400)
 
     tokens = TokenStore(database, clock)
     assert (await tokens.get(source, request)).reveal() == "token-of-the-day"

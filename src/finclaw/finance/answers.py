@@ -246,7 +246,7 @@ _EMPTY: Final[dict[Language, str]] = {
 }
 _WHICH: Final[dict[Language, str]] = {
     "en": "Which one? For example: {0}watch {1} AAPL",
-    "ko": "어느 종목인가요? 예: {0}관심 {1} 삼성전자",
+    "ko": "어느 종목인가요? 예: {0}관심 {2} 삼성전자",
 }
 _FULL: Final[dict[Language, str]] = {
     "en": "A watchlist holds {0} instruments, so nothing was added. Remove one first: {1}watch remove AAPL",
@@ -257,10 +257,6 @@ _COUNT: Final[dict[Language, str]] = {
     "ko": "지금 관심 종목은 {0}개입니다. 시세 보기: {1}관심",
 }
 _EMPTIED: Final[dict[Language, str]] = {"en": "It is empty now.", "ko": "이제 목록이 비었습니다."}
-_VERB_NAMES: Final[dict[Language, dict[WatchVerb, str]]] = {
-    "en": {"list": "list", "add": "add", "remove": "remove"},
-    "ko": {"list": "목록", "add": "추가", "remove": "삭제"},
-}
 _HEADING: Final[dict[Language, str]] = {"en": "**Your watchlist: {0}**", "ko": "**관심 종목 {0}개**"}
 _CHANGES: Final[dict[tuple[WatchVerb, bool], dict[Language, str]]] = {
     ("add", True): {"en": "Added to your watchlist", "ko": "관심 종목에 추가"},
@@ -304,7 +300,8 @@ class WatchAnswers:
         if wanted.verb == "list":
             return await self._list(scope)
         if not wanted.names:
-            return _private(_WHICH[language].format(self._prefix, _VERB_NAMES[language][wanted.verb]), scope)
+            korean = {"add": "추가", "remove": "삭제"}[wanted.verb]
+            return _private(_WHICH[language].format(self._prefix, wanted.verb, korean), scope)
         if wanted.verb == "remove" and wanted.names.casefold() in _ALL:
             return await self._change("remove", None, scope)
         try:

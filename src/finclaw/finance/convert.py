@@ -144,12 +144,9 @@ def rounded_amount(value: Decimal, currency: str) -> Decimal:
 
 async def _load_won_rate(market: Market, source: str, target: str) -> tuple[Leg, ...]:
     """The one rate between the won and a coin or another currency; empty where the market does not have it."""
-    if target == "KRW":
-        other = source
-    elif source == "KRW":
-        other = target
-    else:
+    if "KRW" not in (source, target):
         return ()
+    other = source if target == "KRW" else target
     symbol = f"{other}-KRW" if other in _COINS else f"{other}/KRW"
     if market.instruments.get(symbol) is None:
         return ()

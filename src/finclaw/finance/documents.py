@@ -76,10 +76,11 @@ class Documents:
 def document_tools(market: Market, data: Callable[[], MarketData]) -> tuple[Tool, ...]:
     @tool("market__news", _NEWS, group="finance")
     async def news(args: NewsArguments, scope: ToolScope) -> ToolOutput:
-        if args.symbol is None:
-            return describe_news(None, await data().news(None, args.limit), market.now())
-        instrument = resolve(market, args.symbol)
-        return describe_news(instrument, await data().news(instrument.symbol, args.limit), market.now())
+        instrument: Instrument | None = None
+        if args.symbol is not None:
+            instrument = resolve(market, args.symbol)
+        items = await data().news(instrument and instrument.symbol, args.limit)
+        return describe_news(instrument, items, market.now())
 
     @tool("market__filings", _FILINGS, group="finance")
     async def filings(args: FilingsArguments, scope: ToolScope) -> ToolOutput:

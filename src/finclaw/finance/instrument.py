@@ -95,16 +95,11 @@ class InstrumentIndex(Protocol):
     """Instruments that are found by free text. Iterating gives them all."""
 
     def __iter__(self) -> Iterator[Instrument]: ...
-
     def get(self, symbol: str) -> Instrument | None: ...
-
-    def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown:
-        """The one that goes by this, all that do, or none. A coin is priced in `currency` where there is a choice."""
-        ...
-
-    def split(self, query: str) -> tuple[str, ...]:
-        """The names in a text that is nothing but names: "apple tesla" are two. Empty when a word is left over."""
-        ...
+    # The one that goes by this, all that do, or none. A coin is priced in `currency` where there is a choice.
+    def find(self, query: str, currency: str = "") -> Instrument | Ambiguous | Unknown: ...
+    # The names in a text that is nothing but names: "apple tesla" are two. Empty when a word is left over.
+    def split(self, query: str) -> tuple[str, ...]: ...
 
 
 def one_or_ambiguous(found: tuple[Instrument, ...]) -> Instrument | Ambiguous:

@@ -15,16 +15,8 @@ from typing import cast
 
 from msgspec import structs
 
-from finclaw.finance.instrument import (
-    Ambiguous,
-    Instrument,
-    ShareType,
-    Status,
-    Unknown,
-    drop_endings,
-    one_or_ambiguous,
-    split_names,
-)
+from finclaw.finance import instrument as lookup
+from finclaw.finance.instrument import Ambiguous, Instrument, ShareType, Status, Unknown
 from finclaw.finance.venue import Kind
 
 SHIPPED = Path(__file__).with_name("data") / "catalogue.tsv.gz"
@@ -100,11 +92,11 @@ class Catalogue:
         for key in spellings(query):
             if numbers := self._by_key.get(key):
                 wanted = _currency_in(query) or currency or self._currency
-                return one_or_ambiguous(tuple(dict.fromkeys(self._follow(number, wanted) for number in numbers)))
+                return lookup.one_or_ambiguous(tuple(dict.fromkeys(self._follow(number, wanted) for number in numbers)))
         return Unknown(self._near(key_of_name(query)))
 
     def split(self, query: str) -> tuple[str, ...]:
-        return split_names(query, lambda name: any(key in self._by_key for key in spellings(name)))
+        return lookup.split_names(query, lambda name: any(key in self._by_key for key in spellings(name)))
 
     def _follow(self, number: int, currency: str) -> Instrument:
         """The record, or the one that took its place when it was only renamed."""
@@ -291,7 +283,7 @@ def _count_leading(words: list[str], fillers: frozenset[str]) -> int:
 
 def _without_particles(words: list[str]) -> Iterator[str]:
     head = " ".join(words[:-1])
-    for stem in drop_endings(words[-1].strip(_EDGES), _PARTICLES):
+    for stem in lookup.drop_endings(words[-1].strip(_EDGES), _PARTICLES):
         yield key_of_name(f"{head} {stem}")
         yield key_of_name(drop_legal_suffix(f"{head} {stem}"))
 

@@ -37,8 +37,6 @@ class DataNotFound(DataError):
 
 
 class DataUnsupported(DataError):
-    """The source does not have this instrument, or this kind of data, at all."""
-
     code = "unsupported"
     kind = "does not have it"
 
@@ -79,8 +77,6 @@ class DataMalformed(DataError):
 
 
 class DataImplausible(DataError):
-    """A number that cannot be right."""
-
     code = "implausible"
     kind = "gave a figure that cannot be right"
 

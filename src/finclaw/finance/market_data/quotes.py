@@ -221,26 +221,22 @@ class LastPrices:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._prices: dict[str, tuple[Decimal, datetime]] | None = None
+        self._is_loaded = False
+        self._prices: dict[str, Decimal] = {}
         self._written: dict[str, tuple[Decimal, float]] = {}
 
     async def load(self) -> None:
-        if self._prices is None:
+        if not self._is_loaded:
             rows = await self._database.execute("SELECT symbol, price, as_of FROM last_price")
             self._written = {str(symbol): (Decimal(price), float(as_of)) for symbol, price, as_of in rows}
-            self._prices = {}
+            self._prices = {symbol: price for symbol, (price, _) in self._written.items()}
+            self._is_loaded = True
 
     def find(self, symbol: str) -> Decimal | None:
-        if self._prices and symbol in self._prices:
-            return self._prices[symbol][0]
-        if symbol in self._written:
-            return self._written[symbol][0]
-        return None
+        return self._prices.get(symbol)
 
     async def remember(self, prices: Mapping[str, tuple[Decimal, datetime]]) -> None:
-        if self._prices is None:
-            self._prices = {}
-        self._prices.update(prices)
+        self._prices |= {symbol: price for symbol, (price, _) in prices.items()}
         fresh = {symbol: each for symbol, each in prices.items() if self._is_news(symbol, *each)}
         if not fresh:
             return

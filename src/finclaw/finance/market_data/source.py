@@ -257,10 +257,15 @@ CREATE TABLE access_token (
 )
 """
 _SPACING: Final = timedelta(seconds=65)  # between two requests for a token, whoever makes them
-_EARLY: Final = timedelta(hours=1)
+_EARLY_S: Final = 3_600
 """A token is replaced so long before it ends; a short one after nine tenths of its time."""
 _SHORTEST_S: Final = 60
 _LONGEST_S: Final = 7 * 86_400  # a token that lasts less or longer is none that can be relied on
+
+
+class TokenAnswer(Struct):
+    access_token: str
+    expires_in: int
 
 
 class TokenStore:
@@ -271,21 +276,20 @@ class TokenStore:
         self._clock = clock
         self._lock = asyncio.Lock()
 
-    async def get(self, source: SourceInfo, request: Callable[[], Awaitable[tuple[str, timedelta]]]) -> Secret:
-        """A token that is good; `request` gives a new one and for how long. Raises DataRateLimited or DataError."""
+    async def get(self, source: SourceInfo, request: Callable[[], Awaitable[TokenAnswer]]) -> Secret:
+        """A token that is good, from the store or from `request`. Raises DataError."""
         async with self._lock:
             now = self._clock.now().timestamp()
-            kept, again = await self._database.transaction(lambda rows: _find_or_claim(rows, source.id, now))
-            if again:
-                retry_at = datetime.fromtimestamp(again, UTC)
-                raise errors.DataRateLimited("gives one token a minute, and somebody has just asked", retry_at=retry_at)
-            if kept:
-                return Secret(kept, temporary=True)
-            token, lifetime = await request()
-            until = now + (lifetime - min(_EARLY, lifetime / 10)).total_seconds()
-            await self._database.execute(
-                "UPDATE access_token SET token = ?, good_until = ? WHERE source = ?", token, until, source.id
-            )
+            token = await self._database.transaction(lambda rows: _find_or_claim(rows, source.id, now))
+            if not token:
+                answer = await request()
+                token = answer.access_token
+                if not token or not _SHORTEST_S < answer.expires_in <= _LONGEST_S:
+                    raise errors.DataMalformed("gave no token that can be used")
+                until = now + answer.expires_in - min(_EARLY_S, answer.expires_in / 10)
+                await self._database.execute(
+                    "UPDATE access_token SET token = ?, good_until = ? WHERE source = ?", token, until, source.id
+                )
             return Secret(token, temporary=True)
 
     async def forget(self, source: SourceInfo) -> None:
@@ -293,27 +297,23 @@ class TokenStore:
         await self._database.execute("UPDATE access_token SET good_until = 0 WHERE source = ?", source.id)
 
 
-def _find_or_claim(rows: Transaction, source: str, now: float) -> tuple[str, float]:
-    """A good token, or when somebody may ask again who has just asked. Neither: it is for this caller to ask now."""
+def _find_or_claim(rows: Transaction, source: str, now: float) -> str:
+    """A good token, or "" where this caller is to ask for one. Raises DataRateLimited if somebody has just asked."""
     found = rows.execute("SELECT token, good_until, asked_at FROM access_token WHERE source = ?", (source,))
     if found:
         token, good_until, asked_at = found[0]
         if float(good_until) > now:
-            return str(token), 0.0
+            return str(token)
         again = float(asked_at) + _SPACING.total_seconds()
         if float(asked_at) <= now < again:
-            return "", again
+            retry_at = datetime.fromtimestamp(again, UTC)
+            raise errors.DataRateLimited("gives one token a minute, and somebody has just asked", retry_at=retry_at)
     rows.execute(
         "INSERT INTO access_token (source, token, good_until, asked_at) VALUES (?, '', 0, ?) "
         "ON CONFLICT (source) DO UPDATE SET token = '', good_until = 0, asked_at = excluded.asked_at",
         (source, now),
     )
-    return "", 0.0
-
-
-class TokenAnswer(Struct):
-    access_token: str
-    expires_in: int
+    return ""
 
 
 class TokenSource(DataSource):
@@ -325,15 +325,9 @@ class TokenSource(DataSource):
     async def ask_with_token(self, client: SourceClient, ask: Callable[[str, str, str], Awaitable[T]]) -> T:
         """What `ask` gives with key, secret and token. Raises DataError; a token that is refused is forgotten."""
         key, secret = self.reveal_keys()
-        token = await self.tokens.get(self.info, lambda: self._read_token(client, key, secret))
+        token = await self.tokens.get(self.info, lambda: self.request_token(client, key, secret))
         try:
             return await ask(key, secret, token.reveal())
         except errors.DataAuthExpired:
             await self.tokens.forget(self.info)
             raise
-
-    async def _read_token(self, client: SourceClient, key: str, secret: str) -> tuple[str, timedelta]:
-        found = await self.request_token(client, key, secret)
-        if not found.access_token or not _SHORTEST_S < found.expires_in <= _LONGEST_S:
-            raise errors.DataMalformed("gave no token that can be used")
-        return found.access_token, timedelta(seconds=found.expires_in)

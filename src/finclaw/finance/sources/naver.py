@@ -29,16 +29,12 @@ _SLACK: Final = timedelta(minutes=60)
 """The last figures of a session are stamped up to so long after its close."""
 
 
-class _Direction(Struct):
+class _Code(Struct):
     code: str
 
 
 class _Exchange(Struct, rename="camel"):
     delay_time: int = 0
-
-
-class _Currency(Struct):
-    code: str
 
 
 class _OverMarket(Struct, rename="camel"):
@@ -57,14 +53,14 @@ class _Price(Struct, rename="camel"):
     local_traded_at: str
     compare_to_previous_close_price: reading.Number = None
     fluctuations: reading.Number = None
-    compare_to_previous_price: _Direction | None = None
-    fluctuations_type: _Direction | None = None
+    compare_to_previous_price: _Code | None = None
+    fluctuations_type: _Code | None = None
     item_code: str = ""
     reuters_code: str = ""
     high_price: reading.Number = None
     low_price: reading.Number = None
     accumulated_trading_volume: reading.Number = None
-    currency_type: _Currency | None = None
+    currency_type: _Code | None = None
     stock_exchange_type: _Exchange | None = None
     over_market_price_info: _OverMarket | None = None
 
@@ -144,14 +140,12 @@ def _read_price(instrument: Instrument, price: _Price, per: int = 1) -> PriceRea
     last = reading.read_number(price.close_price, "a price")
     change = _read_change(price, last)
     volume = reading.read_optional(price.accumulated_trading_volume, "a volume")
-    currency = instrument.currency
-    if price.currency_type is not None:
-        currency = price.currency_type.code
+    currency = price.currency_type or _Code(instrument.currency)
     exchange = price.stock_exchange_type or _Exchange()
     return PriceReading(
         instrument=instrument,
         price=reading.trim(last / per),
-        currency=currency,
+        currency=currency.code,
         as_of=reading.read_time(price.local_traded_at),
         previous_close=reading.trim((last - change) / per),
         low=reading.read_optional(price.low_price, "a low"),
