@@ -12,7 +12,6 @@ import socket
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing
-from functools import cache
 from typing import Final
 
 from aiohttp import web

@@ -124,7 +124,7 @@ class StateAtRest(StateClient):
         if where.startswith(("/api/v1/approvals", "/api/v1/grants")):
             routes = self._make_approvals().routes()
         elif where == "/api/v1/people":  # those of the settings are known as at the start of a gateway
-            self._runner.run(self._store.seed_people(self._people.entries()))
+            self._runner.run(self._store.seed_people(self._people.entries))
         for route in routes:
             found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", route.path), where)
             if found is not None and route.method == method:
