@@ -14,8 +14,6 @@ def open_fetchers() -> Callable[[FetchRules], Fetcher]:
 
 
 class _LazyFetcher:
-    """A fetcher that loads its HTTP client when it is asked first; its rules are read at once."""
-
     def __init__(self, gate: AddressGate, slots: HostSlots, kept: ReplyCache) -> None:
         self._gate = gate
         self._slots = slots

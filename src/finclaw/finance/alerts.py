@@ -78,8 +78,6 @@ class RemoveArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Alerts:
-    """Alerts of everybody. A person has the same ones in all their chats."""
-
     def __init__(self, market: Market) -> None:
         self._market = market
         self._kept: dict[str, tuple[Alert, ...]] = {}

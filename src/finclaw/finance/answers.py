@@ -267,8 +267,6 @@ _CHANGES: Final[dict[tuple[WatchVerb, bool], dict[Language, str]]] = {
 
 
 class WatchRequest(NamedTuple):
-    """A line behind `/watch`, read. A bare name adds it."""
-
     verb: WatchVerb
     names: str = ""
 

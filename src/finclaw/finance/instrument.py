@@ -92,8 +92,6 @@ _ALIKE = 0.75
 
 
 class InstrumentIndex(Protocol):
-    """Instruments that are found by free text. Iterating gives them all."""
-
     def __iter__(self) -> Iterator[Instrument]: ...
     def get(self, symbol: str) -> Instrument | None: ...
     # The one that goes by this, all that do, or none. A coin is priced in `currency` where there is a choice.
@@ -116,8 +114,6 @@ def unique_symbol(index: InstrumentIndex, instrument: Instrument) -> str:
 
 
 class Instruments:
-    """The few instruments of a market in memory, found by free text."""
-
     def __init__(self, instruments: Iterable[Instrument]) -> None:
         self._by_symbol: dict[str, Instrument] = {}
         self._by_key: dict[str, tuple[Instrument, ...]] = {}

@@ -27,9 +27,8 @@ class ExtendedPrice(Struct, frozen=True, kw_only=True):
 
 
 class Quote(Struct, frozen=True, kw_only=True):
-    """One price in the instrument's currency, with the close of the session before it.
+    """A price in the instrument's currency; outside trading hours the last close, with its time.
 
-    Outside trading hours the price stands still: it is the last close, and `as_of` is when that was.
     `previous_close` is that of the session before the price's own; on the day of a split or of rights, the base price.
     """
 

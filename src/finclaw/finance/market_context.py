@@ -38,8 +38,6 @@ _VIX: Final = "VIX"
 
 
 class MarketSession(Struct, frozen=True, kw_only=True):
-    """Whether a market trades, its hours of the running or the next session, and when it opens again."""
-
     market: str
     is_open: bool
     phase: str
@@ -252,8 +250,6 @@ class LastQuoteRequest(Struct, frozen=True, kw_only=True):
 
 
 class LastQuotes:
-    """The instrument of each session whose price was told last, in memory."""
-
     def __init__(self) -> None:
         self._found: OrderedDict[str, LastQuoteRequest | None] = OrderedDict()
 

@@ -139,8 +139,6 @@ def _in_another_currency(quote: Quote, wanted: str, value: Decimal, legs: tuple[
 
 
 class QuoteBatch(Struct, frozen=True):
-    """Quotes asked for together, for commands, the watchlist and the screener: what was read and what was not."""
-
     quotes: tuple[Quote, ...]
     missing: tuple[tuple[Instrument, DataError], ...]
     unknown: tuple[str, ...] = ()  # symbols that our records lack by now

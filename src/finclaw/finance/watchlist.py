@@ -113,8 +113,7 @@ class TooManyWatched(ToolError):
 
 class Watchlists:
     def __init__(self, database: Database, clock: Clock, exists: Callable[[], bool] = lambda: True) -> None:
-        """`exists` says whether anybody has ever watched anything: before that no database is opened to look. It is
-        called once, for nobody but this object writes the lists of a running gateway."""
+        """`exists` is called once, before the database is opened: whether anybody has ever watched anything."""
         self._database = database
         self._clock = clock
         self._exists = exists

@@ -58,7 +58,6 @@ class AddedInstruments:
         self.refreshed = directory / "refreshed.tsv"
 
     def catalogue(self, currency: str = "USD") -> Catalogue:
-        """All records: the shipped ones, what a refresh brought, and the operator's own."""
         texts = (self._read_refreshed(), _read_text(self.imported))
         return Catalogue(read_shipped(), *filter(None, texts), currency=currency)
 

@@ -48,8 +48,6 @@ class ListingRow(Struct, frozen=True, kw_only=True):
 
 
 class ListingSource(Struct, frozen=True, kw_only=True):
-    """One list: where it is, how it is read, how long it must be, and rows that it must hold."""
-
     name: str
     url: str
     read: Callable[[bytes], Iterator[ListingRow]]

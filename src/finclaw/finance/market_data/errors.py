@@ -42,8 +42,6 @@ class DataUnsupported(DataError):
 
 
 class DataEmpty(DataError):
-    """The source knows the instrument and has nothing for the time that was asked about."""
-
     code = "empty"
     kind = "has nothing for it"
 
@@ -63,8 +61,6 @@ class DataRateLimited(DataError):
 
 
 class DataAuthExpired(DataError):
-    """The key is missing, wrong or used up, or the source refuses this machine."""
-
     code = "auth_expired"
     kind = "refused access"
 
@@ -82,8 +78,6 @@ class DataImplausible(DataError):
 
 
 class DataTransport(DataError):
-    """No answer: no connection, no time left, or a server's own failure."""
-
     code = "transport"
     kind = "did not answer"
 

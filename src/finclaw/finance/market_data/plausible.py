@@ -103,11 +103,7 @@ def is_rare(reading: PriceReading, last_accepted: Decimal | None) -> bool:
 
 
 def has_price_limit(instrument: Instrument) -> bool:
-    """Whether the exchange itself forbids a rare move.
-
-    Its exceptions are the first day of a listing, the last days of one that ends, and a share that rests while it is
-    split. Then two sources agree; without a second one it is refused.
-    """
+    """Whether the exchange forbids a rare move. Its exceptions, such as a first day or a split, need two sources."""
     return instrument.exchange == "KRX" and instrument.kind in ("stock", "etf")
 
 

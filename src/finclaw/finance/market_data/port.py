@@ -90,11 +90,7 @@ class CompanyProfile(Struct, frozen=True, kw_only=True):
 
 
 class MarketData(Protocol):
-    """A source of market data. The caller that opens it closes it.
-
-    Methods raise DataNotFound for a symbol that our records lack, and another DataError when there is nothing to be
-    had. What they give has passed the checks of plausibility, and names who said it.
-    """
+    """Plausible data with its source. Methods raise DataNotFound for an unknown symbol, else another DataError."""
 
     # The latest price of each, asked for together; an error stands where there is none.
     async def quotes(self, symbols: Sequence[str]) -> Mapping[str, Quote | DataError]: ...

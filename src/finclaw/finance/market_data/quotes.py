@@ -29,8 +29,6 @@ _OTHER_UNIT: Final = 5
 
 
 class _Search(Struct):
-    """An instrument that is being priced, with what went wrong so far."""
-
     instrument: Instrument
     causes: list[errors.DataError] = field(default_factory=list[errors.DataError])
     reading: PriceReading | None = None

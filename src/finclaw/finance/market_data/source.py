@@ -317,8 +317,6 @@ def _find_or_claim(rows: Transaction, source: str, now: float) -> str:
 
 
 class TokenSource(DataSource):
-    """A source that wants the key of an account, and a token for it. All processes of a state directory share one."""
-
     async def request_token(self, client: SourceClient, key: str, secret: str) -> TokenAnswer:
         raise NotImplementedError
 

@@ -194,8 +194,6 @@ _BEFORE: Final = 4
 
 
 class _TossResult(Struct, Generic[T]):
-    """Every success is wrapped; an error has no result."""
-
     result: T
 
 

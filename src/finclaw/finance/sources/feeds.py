@@ -106,8 +106,6 @@ def newest(items: Iterable[NewsItem], client: SourceClient, window: timedelta, l
 
 
 class JsonHeadline(Struct):
-    """A headline as vendors of news in JSON write it."""
-
     headline: str
     url: str
     source: str = ""

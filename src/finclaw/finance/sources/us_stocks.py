@@ -307,8 +307,6 @@ class _NasdaqStatus(Struct, rename="camel"):
 
 
 class _NasdaqAnswer(Struct):
-    """A day of the calendar. `data` is null when the request was wrong."""
-
     data: _NasdaqRows | None
     status: _NasdaqStatus | None = None
 
