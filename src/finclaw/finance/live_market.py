@@ -1,12 +1,11 @@
 """The live market: all sources by their names in the settings, and the market data that they make together."""
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 
-from finclaw.finance.instrument import Instrument, InstrumentIndex
+from finclaw.finance.instrument import InstrumentIndex
 from finclaw.finance.market import Bar, Closes, Quote
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import DataEmpty, DataError
@@ -90,22 +89,10 @@ def open_live_market(
     """The market of the tools, on what an extension is given: its fetcher, its database and its clock."""
     fetcher = api.fetcher(fetch_rules(settings))
     database = api.database(MIGRATIONS)
-    data = open_market_data(settings, fetcher, database, api.clock, calendar, instruments.get)
+    access = open_access(settings, fetcher, database, api.clock, calendar)
+    data = ChainedMarketData(access, LastPrices(database), instruments.get)
     api.on_close(data.close)
     return LiveMarket(data, instruments, calendar, api.clock)
-
-
-def open_market_data(
-    settings: MarketDataSettings,
-    fetcher: Fetcher,
-    database: Database,
-    clock: Clock,
-    calendar: Calendar,
-    find: Callable[[str], Instrument | None],
-) -> ChainedMarketData:
-    """`find` gives the instrument of an exact symbol of our records."""
-    access = open_access(settings, fetcher, database, clock, calendar)
-    return ChainedMarketData(access, LastPrices(database), find)
 
 
 def open_access(

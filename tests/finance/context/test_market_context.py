@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.finance.sources.bench import BASE
 from tests.finance.sources.documents import KEYS
 from tests.finance.sources.faults import FAULTS
-from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixture, settings_for
+from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, load_fixture, open_market_data, settings_for
 
 from finclaw.agent.prompt.turn_context_note import turn_context_note
 from finclaw.demo.market import DemoMarket
@@ -23,7 +23,7 @@ from finclaw.extensions.registrar import Registrar
 from finclaw.extensions.registration import NULL_SERVICES
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instruments.added import KnownInstruments
-from finclaw.finance.live_market import MIGRATIONS, LiveMarket, open_market_data
+from finclaw.finance.live_market import MIGRATIONS, LiveMarket
 from finclaw.finance.market import Market
 from finclaw.finance.market_context import LastQuotes, MarketContext, MarketSession
 from finclaw.finance.market_data.port import MarketData

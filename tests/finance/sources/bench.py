@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.finance.sources.documents import KEYS
-from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, settings_for
+from tests.finance.sources.vendors import NOW, VendorFetcher, Vendors, open_market_data, settings_for
 
 from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
 from finclaw.finance.instruments.catalogue import priced_in
-from finclaw.finance.live_market import MIGRATIONS, open_market_data
+from finclaw.finance.live_market import MIGRATIONS
 from finclaw.finance.market import Quote
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.errors import DataError

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from tests.finance.sources.vendors import open_market_data
+
 from finclaw.finance.calendar import TableCalendar
 from finclaw.finance.instrument import Instrument
-from finclaw.finance.live_market import MIGRATIONS, open_market_data
+from finclaw.finance.live_market import MIGRATIONS
 from finclaw.finance.market_data.chain import ChainedMarketData
 from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.kernel.fetch import FetchReply, FetchRequest

@@ -15,14 +15,34 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from aiohttp import web
 
 from finclaw.errors import ToolError
+from finclaw.finance.instrument import Instrument
+from finclaw.finance.live_market import open_access
+from finclaw.finance.market_data.chain import ChainedMarketData
+from finclaw.finance.market_data.quotes import LastPrices
 from finclaw.finance.market_data.settings import MarketDataSettings
 from finclaw.finance.market_data.source_info import SOURCES
-from finclaw.kernel.fetch import FetchReply, FetchRequest
+from finclaw.kernel.calendar import Calendar
+from finclaw.kernel.extension import Database
+from finclaw.kernel.fetch import Fetcher, FetchReply, FetchRequest
+from finclaw.kernel.port import Clock
 
 NOW: Final = datetime(2026, 11, 16, 5, 0, tzinfo=UTC)
 """Monday, 14:00 in Seoul: KRX trades, New York closed on Friday, currencies and coins trade."""
 _NOON, _DAY_BEFORE = b"Mon, 16 Nov 2026 1", b"Sun, 15 Nov 2026 1"
 FIXTURES: Final = Path(__file__).parent / "fixtures"
+
+
+def open_market_data(
+    settings: MarketDataSettings,
+    fetcher: Fetcher,
+    database: Database,
+    clock: Clock,
+    calendar: Calendar,
+    find: Callable[[str], Instrument | None],
+) -> ChainedMarketData:
+    """`find` gives the instrument of an exact symbol of our records."""
+    access = open_access(settings, fetcher, database, clock, calendar)
+    return ChainedMarketData(access, LastPrices(database), find)
 
 
 @dataclass(frozen=True)
