@@ -238,9 +238,9 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
     if finish.outcome.facts:
         facts.keep(db, session, row, finish.outcome.facts)
     if finish.asks:
-        inbox.carry_over(db, row, None)
+        carry_over(db, row, None)
     if finish.told:
-        inbox.remove_carried_over(db, [ids.must_row(each) for each in finish.told])
+        remove_carried_over(db, [ids.must_row(each) for each in finish.told])
     if finish.undoes:  # what was sent of it stays sent; what it has cost, and its facts, stay too
         undone = ids.must_row(finish.undoes)
         db.execute("UPDATE turn SET status = 'undone' WHERE id = ?", (undone,))
@@ -276,7 +276,7 @@ def reset(db: apsw.Connection, transcript: Transcript, key: str) -> None:
         return
     transcript.clear(db, session)
     facts.forget_session(db, session)
-    inbox.forget_carried_over(db, session)
+    forget_carried_over(db, session)
     blobs.release(db, "session", session)
     sql = "UPDATE session SET epoch = epoch + 1, version = version + 1, cleared = version + 1, tokens = 0 WHERE id = ?"
     db.execute(sql, (session,))
@@ -301,3 +301,29 @@ def turn_of(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> tuple[str, 
 
 def count_added(db: apsw.Connection, turn: int) -> int:
     return int(db.execute("SELECT last_message - first_message + 1 FROM turn WHERE id = ?", (turn,)).get or 0)
+
+
+def carry_over(db: apsw.Connection, row: int, line: str | None) -> None:
+    """Keep an ended message for the next turn of its sender, until that has told its model: a crash loses nothing.
+
+    `line` is what is kept of a message that was left out; None for one whose turn has asked something.
+    """
+    db.execute("INSERT OR REPLACE INTO carried_over (id, line) VALUES (?, ?)", (row, line))
+
+
+def remove_carried_over(db: apsw.Connection, rows: Sequence[int]) -> None:
+    db.executemany("DELETE FROM carried_over WHERE id = ?", [(row,) for row in rows])
+
+
+def forget_carried_over(db: apsw.Connection, session: int) -> None:
+    of_session = "SELECT 1 FROM inbound WHERE inbound.id = carried_over.id AND inbound.session = ?"
+    db.execute(f"DELETE FROM carried_over WHERE EXISTS ({of_session})", (session,))
+
+
+def find_carried_over(db: apsw.Connection, ids: PublicIds) -> list[tuple[Accepted, datetime, str | None]]:
+    """In the order in which they were accepted, each with the time of its end and its line."""
+    rows = db.execute(
+        "SELECT carried_over.id, ended_at, line FROM carried_over JOIN inbound ON inbound.id = carried_over.id "
+        "ORDER BY carried_over.id"
+    ).fetchall()
+    return [(inbox.find_accepted(db, ids, int(row)), from_micros(int(at)), line) for row, at, line in rows]

@@ -290,29 +290,3 @@ def counts(db: apsw.Connection) -> Counts:
         dead_letters=count("inbound WHERE kind IN ('failed', 'expired', 'dropped')"),
         units_dead=count("unit WHERE state = 'dead'"),
     )
-
-
-def carry_over(db: apsw.Connection, row: int, line: str | None) -> None:
-    """Keep an ended message for the next turn of its sender, until that has told its model: a crash loses nothing.
-
-    `line` is what is kept of a message that was left out; None for one whose turn has asked something.
-    """
-    db.execute("INSERT OR REPLACE INTO carried_over (id, line) VALUES (?, ?)", (row, line))
-
-
-def remove_carried_over(db: apsw.Connection, rows: Sequence[int]) -> None:
-    db.executemany("DELETE FROM carried_over WHERE id = ?", [(row,) for row in rows])
-
-
-def forget_carried_over(db: apsw.Connection, session: int) -> None:
-    of_session = "SELECT 1 FROM inbound WHERE inbound.id = carried_over.id AND inbound.session = ?"
-    db.execute(f"DELETE FROM carried_over WHERE EXISTS ({of_session})", (session,))
-
-
-def find_carried_over(db: apsw.Connection, ids: PublicIds) -> list[tuple[Accepted, datetime, str | None]]:
-    """In the order in which they were accepted, each with the time of its end and its line."""
-    rows = db.execute(
-        "SELECT carried_over.id, ended_at, line FROM carried_over JOIN inbound ON inbound.id = carried_over.id "
-        "ORDER BY carried_over.id"
-    ).fetchall()
-    return [(find_accepted(db, ids, int(row)), from_micros(int(at)), line) for row, at, line in rows]

@@ -145,7 +145,7 @@ class SqliteStore:
             row = self.ids.must_row(inbound_id)
             joining.end(db, self.ids, row, joined, now)
             if kept_line is not None:
-                inbox.carry_over(db, row, kept_line)
+                conversation.carry_over(db, row, kept_line)
             return True
 
         return await self.commit(run, _if_done(then))
@@ -154,7 +154,7 @@ class SqliteStore:
         return await self.read(lambda db: inbox.unfinished(db, self.ids))
 
     async def carried_over(self) -> Sequence[tuple[Accepted, datetime, str | None]]:
-        return await self.read(lambda db: inbox.find_carried_over(db, self.ids))
+        return await self.read(lambda db: conversation.find_carried_over(db, self.ids))
 
     async def nothing_runs(self) -> None:
         await self.commit(inbox.mark_all_received)

@@ -171,7 +171,7 @@ def remove_what_followed(db: apsw.Connection, row: int) -> None:
     _remove_answer(db, row)
     db.execute("DELETE FROM outcome WHERE id = ?", (row,))
     joining.forget(db, row)
-    inbox.remove_carried_over(db, [row])
+    conversation.remove_carried_over(db, [row])
     blobs.release(db, "message", row)
 
 
