@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from finclaw.agent.budget.budget import Budget, TurnBudget
+from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.call_ledger import UNFORESEEN, Payer, most_of
 from finclaw.agent.model.call import ModelCall
 from finclaw.agent.model.failover import ModelRoute
@@ -130,6 +130,10 @@ class Agent:
         if recorded is not None:
             log.steering = recorded.steering(log)
             guard = recorded.guard()
+        budget = None
+        if self._abilities.budget is not None:
+            unbooked = log.ledger.unbooked_lines()
+            budget = self._abilities.budget.open_turn(ids, emit, log.ledger.payer.user, log.cost(), unbooked)
         ctx = TurnContext(
             ids=ids,
             emit=emit,
@@ -160,7 +164,7 @@ class Agent:
             denied=denied,
             asked_in=context,
             guard=guard,
-            budget=self._open_budget(log, ids, emit),
+            budget=budget,
         )
 
     def _pick_routes(self, reference: str) -> Sequence[ModelRoute]:
@@ -169,12 +173,6 @@ class Agent:
         if not routes:
             raise ModelUnknown(f"{reference!r} was asked for, and this agent has one model only", model=reference)
         return routes
-
-    def _open_budget(self, log: TurnLog, ids: Ids, emit: Emit) -> TurnBudget | None:
-        budget = self._abilities.budget
-        if budget is None:
-            return None
-        return budget.open_turn(ids, emit, log.ledger.payer.user, log.cost(), log.ledger.unbooked_lines())
 
     def reserve_first_call(self, inbound: Inbound, user: str) -> Reserve | None:
         """None: the budget has no room for a turn's first call, so each call must be reserved by its own commit."""

@@ -28,9 +28,7 @@ class ExtensionRef:
 
 def as_ref(given: ExtensionRef | str) -> ExtensionRef:
     """Return an item of `agent.extensions`, which may be a name alone, as a reference."""
-    if isinstance(given, str):
-        return ExtensionRef(given)
-    return given
+    return ExtensionRef(given) if isinstance(given, str) else given
 
 
 @dataclass(frozen=True, slots=True)

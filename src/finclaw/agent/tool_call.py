@@ -20,7 +20,6 @@ from finclaw.agent.tool_results import (
     OverflowResults,
     crashed_result,
     failed_result,
-    refuse_loop,
     refuse_unreadable,
     stopped_result,
     unknown_outcome,
@@ -115,7 +114,8 @@ class ToolCallRunner:
         if action == "end":
             raise ToolLoop(verdict.words)
         if action == "refuse":
-            result = refuse_loop(call, verdict.words)
+            failure = ToolFailure("ToolDenied", verdict.words, code="loop")
+            result = ToolResult(call.id, call.name, verdict.words, "denied", error=failure)
         else:
             result = await self._run_ring(turn, ctx, call)
         if result.is_error:
@@ -197,9 +197,7 @@ def safe_failure(failure: ToolFailure | None, options: GuardOptions) -> ToolFail
     if failure is None:
         return None
     message = guard(failure.message, options, is_error=True).content
-    suggestion = failure.suggestion
-    if suggestion is not None:
-        suggestion = guard(suggestion, options, is_error=True).content
+    suggestion = failure.suggestion and guard(failure.suggestion, options, is_error=True).content
     return replace(failure, message=message, suggestion=suggestion)
 
 
@@ -214,9 +212,7 @@ def _hold_to_core_result(inner: CallState, result: ToolResult) -> ToolResult:
         return result
     if core is None:  # a layer did not wait for it
         return unknown_outcome(inner.ctx.call_id, inner.ctx.tool_name)
-    if result.status != core.status:
-        return core
-    return result
+    return result if result.status == core.status else core
 
 
 # ── the core ────────────────────────────────────────────────────────────────────────────────────────────────

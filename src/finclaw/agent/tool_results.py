@@ -52,10 +52,6 @@ def failure_of(error: ToolError) -> ToolFailure:
     return ToolFailure(type(error).__name__, str(error), error.suggestion, code=error.code)
 
 
-def refuse_loop(call: ToolCall, why: str) -> ToolResult:
-    return ToolResult(call.id, call.name, why, "denied", error=ToolFailure("ToolDenied", why, code="loop"))
-
-
 def refuse_unreadable(call_id: str, name: str, text: str) -> ToolResult:
     excerpt = redact_for_display(text)[:200]  # in this order: no half of one is left
     error = InvalidArguments(f"the arguments of {name} are not one complete JSON object: {excerpt!r}; call it again")
@@ -90,7 +86,6 @@ def last_known_result(log: TurnLog, call: ToolCall) -> ToolResult:
 
 
 def find_unknown_calls(log: TurnLog) -> tuple[str, ...]:
-    """Names of the tools of this turn that move money, had begun, and came to no known end."""
     if not log.started:
         return ()
     results = (*log.results, *log.pending_results.values(), *log.ended.values())

@@ -9,7 +9,7 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, cast, get_args
+from typing import Any, Final, Protocol, cast, get_args
 
 from msgspec.structs import replace
 
@@ -51,8 +51,6 @@ _MANY: Final = 10_000
 _RECENT: Final = 1_000
 _OPEN: Final[tuple[ApprovalState, ...]] = ("pending", "granted")
 _EVERY: Final = cast("tuple[ApprovalState, ...]", get_args(ApprovalState))
-
-V = TypeVar("V")
 
 
 class ApprovalAndInboxStore(ApprovalStore, Inbox, Protocol):
@@ -310,7 +308,7 @@ class Approvals:
         return min(map(_next, waiting), default=None)
 
 
-def _keep_newest(kept: OrderedDict[str, V], key: str, value: V) -> None:
+def _keep_newest(kept: OrderedDict[str, Any], key: str, value: object) -> None:
     kept[key] = value
     if len(kept) > _RECENT:
         kept.popitem(last=False)

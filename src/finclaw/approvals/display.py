@@ -42,9 +42,7 @@ def _zone(moment: datetime, language: Language) -> tzinfo | None:
         return own
     if os.environ.get("TZ") or moment.astimezone().utcoffset():
         return None
-    if language == "ko":
-        return _KOREA
-    return UTC
+    return _KOREA if language == "ko" else UTC
 
 
 _PLAIN: Final = (
@@ -120,9 +118,7 @@ def format_number(value: int | float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     digits = f"{Decimal(repr(value)):,f}"
-    if "." in digits:
-        return digits
-    return f"{digits}.0"
+    return digits if "." in digits else f"{digits}.0"
 
 
 def format_lines(value: Any, path: str = "") -> Iterator[str]:
@@ -140,9 +136,7 @@ def format_lines(value: Any, path: str = "") -> Iterator[str]:
 def _join_path(path: str, key: str) -> str:
     if not _WORD.fullmatch(key):
         return f"{path}[{quote_text(key)}]"
-    if not path:
-        return key
-    return f"{path}.{key}"
+    return f"{path}.{key}" if path else key
 
 
 def _format_value(value: Any) -> str:
@@ -213,19 +207,18 @@ def tool_name(approval: Approval) -> str:
 def short_ids(approvals: Collection[Approval]) -> dict[str, str]:
     """The shortest beginning of each id that no other of them has."""
     ids = [each.id for each in approvals]
-    return {each: _unlike(each, ids) for each in ids}
+    shown: dict[str, str] = {}
+    for each in ids:
+        length = len(short_id(each))
+        while length < len(each) and sum(other.startswith(each[:length]) for other in ids) > 1:
+            length += 1
+        shown[each] = each[:length]
+    return shown
 
 
 def summaries(approvals: Sequence[Approval]) -> Sequence[Summary]:
     ids = short_ids(approvals)
     return [(ids[each.id], action_line(each)) for each in approvals]
-
-
-def _unlike(approval_id: str, ids: Collection[str]) -> str:
-    length = len(short_id(approval_id))
-    while length < len(approval_id) and sum(each.startswith(approval_id[:length]) for each in ids) > 1:
-        length += 1
-    return approval_id[:length]
 
 
 def _parts(approval: Approval) -> list[str]:

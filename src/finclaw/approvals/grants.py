@@ -108,9 +108,7 @@ class Grants:
         if begins is None or len(begins) < len("ap-") + SHORTEST_TYPED:
             return read_approval_id(typed)
         found = [grant.id for grant in await self._store.grants(_MANY) if grant.id.startswith(begins)]
-        if len(found) != 1:
-            return None
-        return found[0]
+        return found[0] if len(found) == 1 else None
 
     def _may_revoke(self, asked: Approval, evidence: Inbound) -> RefusalReason | None:
         authenticated = self._chats.capabilities(evidence.channel).authenticated

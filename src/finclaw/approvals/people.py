@@ -84,7 +84,6 @@ class People:
         return self._roles.get(lender, ())
 
     def name(self, who: str) -> str:
-        """What somebody is called; their identity when they have no name here."""
         return self._names.get(who, who)
 
     def known_as(self, who: str) -> tuple[str, ...]:

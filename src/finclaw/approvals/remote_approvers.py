@@ -41,8 +41,6 @@ class ChatDirectory(Protocol):
 
 
 class NoChats:
-    """A directory without a gateway: nobody can be written to."""
-
     def capabilities(self, channel: str) -> Capabilities:
         return Capabilities()
 

@@ -63,7 +63,6 @@ class CatalogEntry(NamedTuple):
 
 @cache
 def load_listed() -> tuple[Listed, ...]:
-    """The data file: a millisecond, once."""
     return msgspec.json.decode(FILE.read_bytes(), type=tuple[Listed, ...])
 
 
@@ -93,12 +92,9 @@ class Catalog:
             )
         kind = kind_of(provider, self._providers)
         base = base or _unlisted_model(provider, name, kind)
-        if declared is None:
-            return base
-        return _apply_settings(base, declared, kind)
+        return base if declared is None else _apply_settings(base, declared, kind)
 
     def has_window(self, full: str) -> bool:
-        """Whether the data file or the settings say how much this `provider/name` takes in."""
         declared = self._declared.get(full)
         if declared is not None and declared.window is not None:
             return True

@@ -212,9 +212,7 @@ def _complaint(error: "ValidationError") -> str:
     if len(message) > _LONGEST_COMPLAINT:
         # Half of a secret would be known by nobody for what it is: they are taken out before anything is cut.
         message = redact_for_display(hide_and_cut(message, _LONGEST_READ))[: _LONGEST_COMPLAINT - 1] + "…"
-    if not path:
-        return message
-    return f"{path}: {message}"
+    return f"{path}: {message}" if path else message
 
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")

@@ -60,8 +60,6 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinedTool:
-    """A function with everything that must be known before it runs."""
-
     spec: ToolSpec
     group: str = CUSTOM
     transactional: bool = False

@@ -331,9 +331,7 @@ def _end_of_tag(tag: re.Match[str], missing: set[str]) -> int:
         if found is not None:
             return found.end()
         missing.add(closing)
-    if tag["comment"]:
-        return -1
-    return tag.end()
+    return -1 if tag["comment"] else tag.end()
 
 
 def _decode_entity(entity: re.Match[str]) -> str:

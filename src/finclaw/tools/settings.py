@@ -144,9 +144,7 @@ def _write_run(part: str, count: int) -> str:
     for blank in ("@", "?"):
         if part.startswith(_BLANKS[blank]):
             part = f"[{_list_characters(_BLANKS[blank])}]" + part.removeprefix(_BLANKS[blank])
-    if part.endswith("+"):
-        return part * count
-    return f"{part}{{{count}}}"
+    return part * count if part.endswith("+") else f"{part}{{{count}}}"
 
 
 @cache

@@ -58,9 +58,8 @@ def has_unsourced_figures(answer: str, conversation: Sequence[Message]) -> bool:
     for sentence in _SENTENCES.split(_FENCE.sub(" ", answer)):  # most often the first figure decides
         if known.issuperset(_find_numbers(sentence)):
             continue
-        prose = _INLINE_CODE.sub(
-            lambda code: code[0] if _PRICE.search(code[0]) else " ", _NO_FIGURES.sub(" ", sentence)
-        )
+        plain = _NO_FIGURES.sub(" ", sentence)
+        prose = _INLINE_CODE.sub(lambda code: code[0] if _PRICE.search(code[0]) else " ", plain)
         text = _separate_units(prose)
         if any(_is_claim(figure, text) and not _is_given(figure, text, given) for figure in find_figures(text)):
             return True
@@ -96,9 +95,7 @@ def _is_given(figure: Figure, text: str, given: Sequence[str]) -> bool:
 
 
 def _trim(number: str) -> str:
-    if "." not in number:
-        return number
-    return number.rstrip("0").rstrip(".")
+    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def _has_number(text: str, number: str) -> bool:

@@ -122,9 +122,7 @@ def lines_of(paid: Iterable[CallCost], payer: Payer, *, mark: bool = False) -> t
         )
         for each in paid
     )
-    if mark:
-        return tuple(map(mark_interrupted, lines))
-    return lines
+    return tuple(map(mark_interrupted, lines)) if mark else lines
 
 
 _NOTHING: Final = Decimal(0)
@@ -179,9 +177,7 @@ def measured_size(answer: Message) -> int:
     if answer.source.kind != "assistant":
         return 0
     measured = answer.metadata.get("context")
-    if isinstance(measured, int):
-        return measured
-    return usage_of(answer).total
+    return measured if isinstance(measured, int) else usage_of(answer).total
 
 
 MARGIN: Final = Decimal("1.25")  # the estimated input is never under by more than a fifth

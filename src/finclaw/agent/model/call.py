@@ -111,7 +111,6 @@ class ModelCall:
         return [replace(each, model=turn.ctx.model) if each.model is chosen else each for each in self._routes]
 
     def head_tokens(self, system: str, tools: tuple[ToolSpec, ...]) -> int:
-        """The tokens before the messages of every request, for the chosen model."""
         estimator = self._meter.estimator(self._routes[0].model)
         return estimator.correction.to_model(estimator.tokens_of_head(system, tools))
 

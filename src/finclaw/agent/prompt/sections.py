@@ -77,9 +77,7 @@ def quote_value(value: Any, longest: int = 400) -> str:
         written = msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
     except (TypeError, ValueError, RecursionError):  # half a character, a key that is a list, a list in itself
         written = '"?"'
-    if len(written) > longest:
-        return f"{written[:longest]}…"
-    return written
+    return f"{written[:longest]}…" if len(written) > longest else written
 
 
 _MOST_NAMES: Final = 60  # each request describes all tools anyway
@@ -312,7 +310,6 @@ def assemble(sections: Iterable[Section], mode: PromptMode, budget: int, tokens_
 
 
 def _place(section: Section) -> tuple[bool, int]:
-    """Sections of one priority stay in the order in which they came."""
     return section.id == _CUSTOM_ID, -section.priority
 
 

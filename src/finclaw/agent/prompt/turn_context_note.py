@@ -44,9 +44,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 def turn_context_note(context: Context, level: ComplianceLevel) -> str:
     texts = [section.text for section in turn_context_sections(context, level) if section.content]
-    if not texts:
-        return ""
-    return "\n\n".join([_HEADING, *texts])
+    return "\n\n".join([_HEADING, *texts]) if texts else ""
 
 
 def turn_context_sections(context: Context, level: ComplianceLevel) -> tuple[Section, ...]:

@@ -115,7 +115,6 @@ def _image_block(image: Image) -> dict[str, Any] | msgspec.Raw:
 
 
 def render_image(media_type: bytes, content: bytes) -> bytes:
-    """As `mark_image` stands for it."""
     return b'{"type":"image","source":{"type":"base64","media_type":"%b","data":"%b"}' % (media_type, content)
 
 
@@ -137,9 +136,7 @@ def thinking_field(request: ModelRequest) -> ThinkingField | None:
     features = request.model.features
     level = request.model.thinks_at(request.thinking)
     if level == "off":
-        if not features.thinking:
-            return None
-        return OFF.get(features.thinking_off)
+        return OFF.get(features.thinking_off) if features.thinking else None
     if features.adaptive_thinking:
         return ADAPTIVE
     budget = min(THOUGHTS[level], request.max_tokens - LEAST)

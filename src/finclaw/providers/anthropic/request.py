@@ -227,9 +227,8 @@ def _write_options(request: ModelRequest, thinking: ThinkingField | None) -> byt
 def _write_base(request: ModelRequest, *, caching: bool) -> bytes:
     opening = b""
     mark = MARK if caching else b""
-    if (
-        request.tools and request.model.features.tools
-    ):  # sorted, so that the order in which they were registered does not matter to the cache
+    if request.tools and request.model.features.tools:
+        # Sorted, so that the order in which they were registered does not matter to the cache.
         tools = b",".join(_encode(tool) for tool in sorted(request.tools, key=lambda tool: tool.name))
         opening += b',"tools":[' + tools[:-1] + mark + b"}]"
     if request.system.strip():

@@ -47,17 +47,13 @@ def endpoint_url(base_url: str, path: str, version: str = "") -> str:
 
 def _ascii(host: str) -> str:
     """As names are looked up. That one label is too long is a ValueError here, and a surprise later."""
-    if ":" in host:
-        return host
-    return host.encode("idna").decode()
+    return host if ":" in host else host.encode("idna").decode()
 
 
 def _authority(host: str, port: int | None) -> str:
     if ":" in host:
         host = f"[{host}]"
-    if port is None:
-        return host
-    return f"{host}:{port}"
+    return host if port is None else f"{host}:{port}"
 
 
 def _login(parts: SplitResult) -> dict[str, str]:

@@ -107,7 +107,6 @@ class HttpConnection(asyncio.BufferedProtocol):
                 return data
 
     def close(self) -> None:
-        """At once, whatever is still under way."""
         if self._transport is not None:
             self._transport.abort()
 

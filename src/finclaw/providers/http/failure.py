@@ -189,9 +189,7 @@ def _number(text: str | None) -> float | None:
         number = float(text or "")
     except ValueError:
         return None
-    if not math.isfinite(number):
-        return None
-    return max(0.0, number)
+    return max(0.0, number) if math.isfinite(number) else None
 
 
 def _class_by_code(complaint: Complaint, kinds: Kinds) -> type[ProviderError] | None:

@@ -78,6 +78,4 @@ def _read(read: ReadBlob | None, name: str) -> bytes | None:
     except (StoreFailed, ValueError) as error:
         log.error("an image is left out of a request: %s", error)
         return None
-    if data is None:
-        return None
-    return b64encode(data)
+    return None if data is None else b64encode(data)

@@ -211,5 +211,4 @@ class LenientJson:
 
 
 def _integer(text: str) -> int | None:
-    """Null for a number that is longer than Python reads."""
     return int(text) if len(text) <= _LONGEST_INTEGER else None

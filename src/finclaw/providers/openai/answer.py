@@ -293,7 +293,6 @@ class ThinkTag:
     """Parses `<think>` at the beginning of an answer. Once `passed`, it need not be asked any more."""
 
     def __init__(self, thinking: int, text: int) -> None:
-        """The places of both in the answer."""
         self.passed = False
         self._thinking = thinking
         self._text = text

@@ -189,7 +189,6 @@ def _text_of(blocks: tuple[Block, ...]) -> str:
 
 
 def render_image(media_type: bytes, content: bytes) -> bytes:
-    """As `mark_image` stands for it."""
     return b'{"type":"image_url","image_url":{"url":"data:%b;base64,%b"}' % (media_type, content)
 
 

@@ -185,7 +185,6 @@ class _Work:
             self._leave_out(places, min(room, self._target - self._draft.total + self._draft.size(places)))
 
     def _leave_out(self, places: Sequence[int], tokens: int) -> None:
-        """Replace messages by what an earlier summary said, their number, and their facts."""
         gone = self._still_there(places)
         line = f"[{_stand_for_all(gone):,} earlier messages were left out]"
         left = tokens - self._frame - self._count(line)
@@ -233,7 +232,6 @@ class _Work:
         return None
 
     def _replace(self, places: Sequence[int], text: str, tokens: int) -> None:
-        """Replace messages by the text and the facts that it lacks, as far as there is room."""
         gone = self._still_there(places)
         slot = self._slot(places)
         for place in places:

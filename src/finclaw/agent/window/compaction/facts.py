@@ -135,7 +135,6 @@ def _texts(messages: Sequence[Message]) -> Generator[str]:
 
 
 def _find(texts: Iterable[str]) -> Generator[KeptFact]:
-    """The facts in these texts, until enough of them has been read."""
     unread = _MOST_READ
     for text in texts:
         unread -= len(text)
