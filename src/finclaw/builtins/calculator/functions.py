@@ -1,116 +1,34 @@
-"""Numbers and functions of the calculator. Results are exact fractions as long as possible, else sixty digits."""
+"""The functions of the calculator, on decimals of 260 digits.
+
+Exact results are told from rounded ones by their length: nobody writes figures of 210 digits, and a quotient or a root
+that does not end has all 260.
+"""
 
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
-from fractions import Fraction
-from functools import total_ordering
+from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, Subnormal
 from itertools import pairwise
 from math import ceil, floor
 from typing import Final
 
 MANY: Final = 1_000
 """The most arguments of a function that takes any number of them."""
-_LARGEST: Final = 10_000
-"""The most digits before or after the point. Anything beyond is a mistake and would take too long."""
-_EXACT_BITS: Final = 4_096
-"""A fraction with a longer numerator or denominator becomes a decimal."""
-_SHORT: Final = 20
-"""A decimal with at most so many of its reliable digits is exact: the rest is a rounding error, as in sqrt(6.25)."""
-
-WORKING: Final = Context(prec=60, traps=[InvalidOperation, DivisionByZero, Overflow])
-_RELIABLE: Final = Context(prec=45, rounding=ROUND_HALF_UP)
-"""The digits of a decimal that decisions use, because the last of the sixty may be wrong."""
+CONTEXT: Final = Context(
+    prec=260, Emin=-10_000, Emax=10_000, traps=[DivisionByZero, InvalidOperation, Overflow, Subnormal]
+)
+_RELIABLE: Final = Context(prec=230, rounding=ROUND_HALF_UP)
+_SHORT: Final = 210
+ZERO: Final = Decimal(0)
+ONE: Final = Decimal(1)
 
 
 class Impossible(Exception):
-    """An operation that has no value, or none that can be computed. The evaluator adds the position."""
+    """An operation that has no value. The evaluator adds the position."""
 
 
-@total_ordering
-class Number:
-    """A fraction, or a decimal that is correct to about sixty digits."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Fraction | Decimal | int) -> None:
-        near = value if isinstance(value, Decimal) else to_decimal(Fraction(value), WORKING)
-        _require(not near or abs(near.adjusted()) <= _LARGEST, "the result is too large or too small")
-        self.value: Fraction | Decimal = near
-        if not isinstance(value, Decimal):
-            fraction = Fraction(value)
-            if _bits(fraction) <= _EXACT_BITS:
-                self.value = fraction
-        elif abs(near.adjusted()) < _LARGEST / 10:
-            rounded = near.normalize(_RELIABLE)
-            if len(rounded.as_tuple().digits) <= _SHORT:
-                self.value = Fraction(rounded)
-
-    @property
-    def near(self) -> Decimal:
-        return self.value if isinstance(self.value, Decimal) else to_decimal(self.value, WORKING)
-
-    @property
-    def reliable(self) -> Fraction:
-        """The value for decisions such as rounding: a decimal a hair below five is five."""
-        return Fraction(_RELIABLE.plus(self.value)) if isinstance(self.value, Decimal) else self.value
-
-    def __add__(self, other: "Number") -> "Number":
-        if isinstance(self.value, Fraction) and isinstance(other.value, Fraction):
-            return Number(self.value + other.value)
-        result = WORKING.add(self.near, other.near)
-        # The difference of two nearly equal numbers consists of rounding errors.
-        is_noise = result.adjusted() < max(self.near.adjusted(), other.near.adjusted()) - _RELIABLE.prec
-        return ZERO if is_noise else Number(result)
-
-    def __sub__(self, other: "Number") -> "Number":
-        return self + -other
-
-    def __mul__(self, other: "Number") -> "Number":
-        if isinstance(self.value, Fraction) and isinstance(other.value, Fraction):
-            return Number(self.value * other.value)
-        return Number(WORKING.multiply(self.near, other.near))
-
-    def __truediv__(self, other: "Number") -> "Number":
-        _require(bool(other.value), "division by zero")
-        if isinstance(self.value, Fraction) and isinstance(other.value, Fraction):
-            return Number(self.value / other.value)
-        return Number(WORKING.divide(self.near, other.near))
-
-    def __pow__(self, exponent: "Number") -> "Number":
-        power = exponent.reliable
-        is_whole = power.denominator == 1
-        _require(bool(self.value) or power > 0, "zero to a power of zero or less has no value")
-        _require(self.value >= 0 or is_whole, "a negative number has no power that is not whole")
-        if not self.value or abs(self.value) == 1:
-            return self if power.numerator % 2 else abs(self)
-        if isinstance(self.value, Fraction) and is_whole and _bits(self.value) * abs(power) <= _EXACT_BITS:
-            return Number(self.value**power.numerator)
-        count = Decimal(power.numerator) if is_whole else exponent.near
-        is_possible = abs(count) <= 10**15 and abs(WORKING.log10(abs(self.near)) * count) <= _LARGEST
-        _require(is_possible, "the power is too large or too small")
-        return Number(WORKING.power(self.near, count))
-
-    def __neg__(self) -> "Number":
-        return Number(-self.value)
-
-    def __abs__(self) -> "Number":
-        return -self if self.value < 0 else self
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Number) and not (self - other).value
-
-    def __lt__(self, other: "Number") -> bool:
-        return (self - other).value < 0
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - nearly equal numbers are equal, so there is no hash
-
-
-def to_decimal(value: Fraction, context: Context) -> Decimal:
-    return context.divide(Decimal(value.numerator), Decimal(value.denominator))
-
-
-def _bits(value: Fraction) -> int:
-    return max(value.numerator.bit_length(), value.denominator.bit_length())
+def settle(value: Decimal) -> Decimal:
+    """Return the short number that a value differs from by rounding errors only, as in sqrt(2)^2, or the value."""
+    rounded = value.normalize(_RELIABLE)
+    return (rounded or ZERO) if len(rounded.as_tuple().digits) <= _SHORT else value
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -118,144 +36,135 @@ def _require(condition: bool, problem: str) -> None:
         raise Impossible(problem)
 
 
-ZERO: Final = Number(0)
-ONE: Final = Number(1)
+def add(left: Decimal, right: Decimal) -> Decimal:
+    """Return the sum, or zero for the difference of nearly equal numbers, which consists of rounding errors."""
+    total = left + right
+    is_noise = left and right and total.adjusted() < max(left.adjusted(), right.adjusted()) - _RELIABLE.prec
+    return ZERO if is_noise else total
 
 
-# ── one number ──────────────────────────────────────────────────────────────────────────────────────────────
+def subtract(left: Decimal, right: Decimal) -> Decimal:
+    return add(left, -right)
 
 
-def _square_root(number: Number) -> Number:
-    _require(number.value >= 0, "a negative number has no square root")
-    return number ** Number(Fraction(1, 2))
+def divide(left: Decimal, right: Decimal) -> Decimal:
+    _require(bool(right), "division by zero")
+    return left / right
 
 
-def _natural_logarithm(number: Number) -> Number:
-    _require(number.value > 0, "only a positive number has a logarithm")
-    return Number(WORKING.ln(number.near))
+def power(base: Decimal, exponent: Decimal) -> Decimal:
+    _require(bool(base) or exponent > 0, "zero to a power of zero or less has no value")
+    is_whole = exponent == exponent.to_integral_value()
+    _require(base >= 0 or is_whole, "a negative number has no power that is not whole")
+    return base**exponent
 
 
-def _decimal_logarithm(number: Number) -> Number:
-    _require(number.value > 0, "only a positive number has a logarithm")
-    return Number(WORKING.log10(number.near))
+def _positive(number: Decimal) -> Decimal:
+    _require(number > 0, "only a positive number has a logarithm")
+    return number
 
 
-def _exponential(base: Number, exponent: Number | None = None) -> Number:
+def _square_root(number: Decimal) -> Decimal:
+    _require(number >= 0, "a negative number has no square root")
+    return number.sqrt()
+
+
+def _exponential(base: Decimal, exponent: Decimal | None = None) -> Decimal:
     """exp(x), and exp(base, exponent) as the programs of financial questions have it."""
-    if exponent is not None:
-        return base**exponent
-    _require(abs(base.near) <= 2.3 * _LARGEST, "the result is too large or too small")
-    return Number(WORKING.exp(base.near))
+    return base.exp() if exponent is None else power(base, exponent)
 
 
-def _floor(number: Number) -> Number:
-    return Number(floor(number.reliable))
-
-
-def _ceil(number: Number) -> Number:
-    return Number(ceil(number.reliable))
-
-
-def _round_half_up(number: Number, places: Number = ZERO) -> Number:
+def _round_half_up(number: Decimal, places: Decimal = ZERO) -> Decimal:
     """Round half a unit away from zero, as in commerce."""
-    digits = places.reliable
-    is_possible = digits.denominator == 1 and abs(digits) <= 100
+    is_possible = places == places.to_integral_value() and abs(places) <= 100
     _require(is_possible, "the places to round to are a whole number from -100 to 100")
-    scale = Fraction(10) ** digits.numerator
-    size = Number(floor(abs(number.reliable) * scale + Fraction(1, 2)) / scale)
-    return -size if number.value < 0 else size
+    return number.scaleb(places).to_integral_value(ROUND_HALF_UP).scaleb(-places)
 
 
-# ── many numbers ────────────────────────────────────────────────────────────────────────────────────────────
+def _total(*numbers: Decimal) -> Decimal:
+    total = ZERO
+    for number in numbers:
+        total = settle(add(total, number))
+    return total
 
 
-def _total(*numbers: Number) -> Number:
-    return sum(numbers, start=ZERO)
+def _average(*numbers: Decimal) -> Decimal:
+    return _total(*numbers) / len(numbers)
 
 
-def _average(*numbers: Number) -> Number:
-    return _total(*numbers) / Number(len(numbers))
-
-
-def _median(*numbers: Number) -> Number:
+def _median(*numbers: Decimal) -> Decimal:
     ordered = sorted(numbers)
     return _average(ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])
 
 
-def _sample_deviation(*numbers: Number) -> Number:
-    return _square_root(_sum_squares(numbers) / Number(len(numbers) - 1))
+def _sample_deviation(*numbers: Decimal) -> Decimal:
+    mean = settle(_average(*numbers))
+    squares = _total(*(subtract(number, mean) ** 2 for number in numbers))
+    return (squares / (len(numbers) - 1)).sqrt()
 
 
-def _population_deviation(*numbers: Number) -> Number:
-    return _square_root(_sum_squares(numbers) / Number(len(numbers)))
-
-
-def _sum_squares(numbers: tuple[Number, ...]) -> Number:
-    mean = _average(*numbers)
-    return _total(*((number - mean) * (number - mean) for number in numbers))
+def _population_deviation(*numbers: Decimal) -> Decimal:
+    if len(numbers) == 1:
+        return ZERO
+    return _sample_deviation(*numbers) * (Decimal(len(numbers) - 1) / len(numbers)).sqrt()
 
 
 # ── growth, and money over time, with the signs and arguments of spreadsheets ───────────────────────────────
 
 
-def _change(old: Number, new: Number) -> Number:
-    return new - old
+def _growth(old: Decimal, new: Decimal) -> Decimal:
+    _require(old > 0, "growth is measured from something above zero; use change(old, new) for the difference")
+    return subtract(new, old) / old
 
 
-def _growth(old: Number, new: Number) -> Number:
-    _require(old.value > 0, "growth is measured from something above zero; use change(old, new) for the difference")
-    return (new - old) / old
-
-
-def _annual_growth(begin: Number, end: Number, years: Number) -> Number:
-    is_possible = begin.value > 0 and end.value >= 0 and years.value > 0
+def _annual_growth(begin: Decimal, end: Decimal, years: Decimal) -> Decimal:
+    is_possible = begin > 0 and end >= 0 and years > 0
     _require(is_possible, "cagr(begin, end, years) needs a begin and years above zero, and an end not below it")
-    return (end / begin) ** (ONE / years) - ONE
+    return subtract((end / begin) ** (1 / years), ONE)
 
 
-def _compound(principal: Number, rate: Number, years: Number, times_a_year: Number = ONE) -> Number:
-    _require(times_a_year.value > 0, "interest is credited more than zero times a year")
-    return principal * (ONE + rate / times_a_year) ** (times_a_year * years)
+def _compound(principal: Decimal, rate: Decimal, years: Decimal, times_a_year: Decimal = ONE) -> Decimal:
+    _require(times_a_year > 0, "interest is credited more than zero times a year")
+    return principal * power(1 + rate / times_a_year, settle(times_a_year * years))
 
 
-def _present_value(rate: Number, periods: Number, pmt: Number, fv: Number = ZERO, due: Number = ZERO) -> Number:
-    return -(fv + pmt * _annuity(rate, periods, due)) / _grow(rate, periods)
+def _present_value(rate: Decimal, periods: Decimal, pmt: Decimal, fv: Decimal = ZERO, due: Decimal = ZERO) -> Decimal:
+    growth, annuity = _grow(rate, periods, due)
+    return -add(fv, pmt * annuity) / growth
 
 
-def _future_value(rate: Number, periods: Number, pmt: Number, pv: Number = ZERO, due: Number = ZERO) -> Number:
-    return -(pv * _grow(rate, periods) + pmt * _annuity(rate, periods, due))
+def _future_value(rate: Decimal, periods: Decimal, pmt: Decimal, pv: Decimal = ZERO, due: Decimal = ZERO) -> Decimal:
+    growth, annuity = _grow(rate, periods, due)
+    return -add(pv * growth, pmt * annuity)
 
 
-def _payment(rate: Number, periods: Number, pv: Number, fv: Number = ZERO, due: Number = ZERO) -> Number:
-    return -(pv * _grow(rate, periods) + fv) / _annuity(rate, periods, due)
+def _payment(rate: Decimal, periods: Decimal, pv: Decimal, fv: Decimal = ZERO, due: Decimal = ZERO) -> Decimal:
+    growth, annuity = _grow(rate, periods, due)
+    return divide(-add(pv * growth, fv), annuity)
 
 
-def _grow(rate: Number, periods: Number) -> Number:
-    _require(rate.value > -1, "the rate is above -1, that is -100%")
-    return (ONE + rate) ** periods
+def _grow(rate: Decimal, periods: Decimal, due: Decimal = ZERO) -> tuple[Decimal, Decimal]:
+    """Return the final values of one unit today and of one unit a period, at its beginning if `due` is 1."""
+    _require(rate > -1, "the rate is above -1, that is -100%")
+    _require(due in (0, 1), "the last argument is 0 for payments at the end of a period, or 1 for the beginning")
+    growth = power(1 + rate, periods)
+    if not rate:
+        return growth, periods
+    return growth, (1 + rate * due) * subtract(growth, ONE) / rate
 
 
-def _annuity(rate: Number, periods: Number, due: Number) -> Number:
-    """Return the final value of one unit a period; `due` is 1 for payments at the beginning of each period."""
-    is_known = due in (ZERO, ONE)
-    _require(is_known, "the last argument is 0 for payments at the end of a period, or 1 for the beginning")
-    if rate == ZERO:
-        return periods
-    return (ONE + rate * due) * (_grow(rate, periods) - ONE) / rate
-
-
-def _net_present_value(rate: Number, *flows: Number) -> Number:
+def _net_present_value(rate: Decimal, *flows: Decimal) -> Decimal:
     """The first flow comes after one period."""
-    factor = ONE / _grow(rate, ONE)
+    factor = 1 / _grow(rate, ONE)[0]
     value = ZERO
     for flow in reversed(flows):
-        value = (value + flow) * factor
+        value = settle(add(value, flow) * factor)
     return value
 
 
-def _internal_rate(*flows: Number) -> Number:
-    """The first flow is today. With one change of sign there is exactly one rate, which halving finds."""
-    signs = [flow.value > 0 for flow in flows if flow.value]
+def _internal_rate(*flows: Decimal) -> Decimal:
+    """The first flow is today. With one change of sign there is exactly one rate."""
+    signs = [flow > 0 for flow in flows if flow]
     changes = sum(before != after for before, after in pairwise(signs))
     rates = "perhaps more than one rate" if changes else "no rate"
     _require(
@@ -263,54 +172,78 @@ def _internal_rate(*flows: Number) -> Number:
         "irr needs flows that change their sign once, such as -100, 60, 60; "
         f"these change it {changes} times, so there is {rates}",
     )
-    is_positive = signs[-1]
-    low = Decimal(0)
-    high = Decimal(10**12)
-    is_found = (_sum_discounted(flows, high) > 0) is is_positive
+    low = ZERO
+    factor = high = Decimal(10**12)
+    is_found = (_discount(flows, high)[0] > 0) is signs[-1]
     _require(is_found, "no rate above -100% makes these flows worth nothing")
     for _ in range(260):  # enough for sixty digits, wherever the root is
-        middle = WORKING.divide(WORKING.add(low, high), Decimal(2))
-        if (_sum_discounted(flows, middle) > 0) is is_positive:
-            high = middle
+        factor = (low + high) / 2
+        if (_discount(flows, factor)[0] > 0) is signs[-1]:
+            high = factor
         else:
-            low = middle
-    return ONE / Number(high) - ONE
+            low = factor
+    for _ in range(4):  # by Newton's method, which doubles the digits
+        value, slope = _discount(flows, factor)
+        factor -= value / slope
+    return subtract(1 / factor, ONE)
 
 
-def _sum_discounted(flows: tuple[Number, ...], factor: Decimal) -> Decimal:
-    value = Decimal(0)
+def _discount(flows: tuple[Decimal, ...], factor: Decimal) -> tuple[Decimal, Decimal]:
+    """Return the value of the flows and its derivative by the factor."""
+    value = ZERO
+    slope = ZERO
     for flow in reversed(flows):
-        value = WORKING.fma(value, factor, flow.near)
-    return value
+        slope = slope * factor + value
+        value = value * factor + flow
+    return value, slope
 
 
-FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Number | bool], int, int]]] = {
-    "add": (Number.__add__, 2, 2),
-    "subtract": (Number.__sub__, 2, 2),
-    "multiply": (Number.__mul__, 2, 2),
-    "divide": (Number.__truediv__, 2, 2),
-    "power": (Number.__pow__, 2, 2),
-    "greater": (Number.__gt__, 2, 2),
-    "less": (Number.__lt__, 2, 2),
-    "abs": (Number.__abs__, 1, 1),
-    "round": (_round_half_up, 1, 2),
-    "floor": (_floor, 1, 1),
-    "ceil": (_ceil, 1, 1),
-    "sqrt": (_square_root, 1, 1),
-    "ln": (_natural_logarithm, 1, 1),
-    "log10": (_decimal_logarithm, 1, 1),
-    "exp": (_exponential, 1, 2),
+_OF_ONE: Final[Mapping[str, Callable[[Decimal], Decimal]]] = {
+    "abs": Decimal.copy_abs,
+    "floor": lambda number: Decimal(floor(number)),
+    "ceil": lambda number: Decimal(ceil(number)),
+    "sqrt": _square_root,
+    "ln": lambda number: _positive(number).ln(),
+    "log10": lambda number: _positive(number).log10(),
+}
+_OF_TWO: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | bool]]] = {
+    "add": add,
+    "subtract": subtract,
+    "multiply": Decimal.__mul__,
+    "divide": divide,
+    "power": power,
+    "greater": lambda left, right: subtract(left, right) > 0,
+    "less": lambda left, right: subtract(left, right) < 0,
+    "pct": divide,
+    "change": lambda old, new: subtract(new, old),
+    "growth": _growth,
+}
+OPERATORS: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | bool]]] = {
+    "+": add,
+    "-": subtract,
+    "*": Decimal.__mul__,
+    "/": divide,
+    "^": power,
+    "<": lambda left, right: subtract(left, right) < 0,
+    "<=": lambda left, right: subtract(left, right) <= 0,
+    ">": lambda left, right: subtract(left, right) > 0,
+    ">=": lambda left, right: subtract(left, right) >= 0,
+    "==": lambda left, right: not subtract(left, right),
+    "!=": lambda left, right: bool(subtract(left, right)),
+}
+FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Decimal | bool], int, int]]] = {
+    **{name: (function, 1, 1) for name, function in _OF_ONE.items()},
+    **{name: (function, 2, 2) for name, function in _OF_TWO.items()},
     **dict.fromkeys(("sum", "table_sum"), (_total, 1, MANY)),
     **dict.fromkeys(("average", "table_average"), (_average, 1, MANY)),
     **dict.fromkeys(("max", "table_max"), (lambda *numbers: max(numbers), 1, MANY)),
     **dict.fromkeys(("min", "table_min"), (lambda *numbers: min(numbers), 1, MANY)),
-    "count": (lambda *numbers: Number(len(numbers)), 1, MANY),
+    "count": (lambda *numbers: Decimal(len(numbers)), 1, MANY),
     "median": (_median, 1, MANY),
     "stdev": (_sample_deviation, 2, MANY),
     "stdevp": (_population_deviation, 1, MANY),
-    "pct": (Number.__truediv__, 2, 2),
-    "change": (_change, 2, 2),
-    "growth": (_growth, 2, 2),
+    "round": (_round_half_up, 1, 2),
+    "exp": (_exponential, 1, 2),
     "cagr": (_annual_growth, 3, 3),
     "compound": (_compound, 3, 4),
     "pv": (_present_value, 3, 5),

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final, NamedTuple
 
 from finclaw.errors import ToolError
 from finclaw.numerals.read import NumeralError, read_numeral
@@ -19,15 +18,15 @@ _MOST_STEPS: Final = 200
 _MOST_OPERATORS: Final = 1_000
 """Operators of one step, because a syntax tree is as deep as the longest sum."""
 
-RELATIONS: Final = ("<", "<=", ">", ">=", "==", "!=")
-_SPACE: Final = re.compile(r"[ \t\r\u00a0]+")
-_NUMBER: Final = re.compile(rf"\.?[0-9]|[{''.join(VULGAR)}]")
-_CONSTANT: Final = re.compile(r"const_(m?)([0-9]{1,15})(?![A-Za-z0-9_가-힣])")
 _NAME: Final = re.compile(r"[A-Za-z가-힣][A-Za-z0-9_가-힣]*")
-_REFERENCE: Final = re.compile(r"#([0-9]{1,4})(?![0-9])")
-_SIGN: Final = re.compile(r"\*\*|<=|>=|==|!=|[-+*/^()\[\],;=<>%×÷−–≤≥≠\n]")
+_TOKEN: Final = re.compile(
+    rf"(?P<space>[ \t\r\u00a0]+)|(?P<number>\.?[0-9]|[{''.join(VULGAR)}])"
+    r"|const_(?P<constant>m?[0-9]{1,15})(?![A-Za-z0-9_가-힣])|\#(?P<reference>[0-9]{1,4})(?![0-9])"
+    rf"|(?P<call>{_NAME.pattern})[ \t\r\u00a0]*\(|(?P<name>{_NAME.pattern})"
+    r"|(?P<relation>[<>=!]=|[<>≤≥≠])|(?P<sign>\*\*|[-+*/^()\[\],;=%×÷−–\n])"
+)
 _SAME: Final = {"**": "^", "×": "*", "÷": "/", "−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!=", "\n": ";"}
-_CALL: Final = re.compile(r"[ \t\r\n\u00a0]*([A-Za-z가-힣][A-Za-z0-9_가-힣]*)[ \t\r\u00a0]*\(")
+_CALL: Final = re.compile(rf"\s*{_NAME.pattern}[ \t\r\u00a0]*\(")
 _AMOUNT: Final = re.compile(r"[ ]?[-−(.0-9]")
 _DIGITS: Final = re.compile(r"[ ]?\.?[0-9]")
 _SIGN_OF: Final = {code: sign for sign, code in reversed(CURRENCY_SIGNS.items())}
@@ -41,65 +40,64 @@ class CannotCalculate(ToolError):
         self.at = at
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    kind: Literal["number", "name", "reference", "call", "sign", "end"]
+class Token(NamedTuple):
+    kind: str
+    """The group of the regular expression, or `end`."""
     text: str
     at: int
     value: Fraction = Fraction(0)
 
     @property
     def starts_operand(self) -> bool:
-        return self.kind not in ("sign", "end") or self.text in ("(", "[")
+        return self.kind in ("number", "name", "reference", "call") or self.text in ("(", "[")
 
     @property
     def ends_operand(self) -> bool:
         return self.kind in ("number", "name", "reference") or self.text in (")", "]", "%")
 
 
-@dataclass(slots=True)
-class Expression:
+class Step(NamedTuple):
     """`name = tokens`, or tokens alone."""
 
-    name: str = ""
-    at: int = 0
-    tokens: list[Token] = field(default_factory=list[Token])
+    name: str
+    at: int
+    tokens: list[Token]
 
 
-def read_steps(text: str) -> tuple[list[Expression], str]:
+def read_steps(text: str) -> tuple[list[Step], str]:
     """Return the steps and the sign of the currency that was left out, or raise CannotCalculate."""
     if len(text) > LONGEST:
         raise CannotCalculate(
             LONGEST + 1, f"an expression has at most {LONGEST} characters; calculate in several calls"
         )
     tokenizer = _Tokenizer(text)
-    steps = [Expression()]
+    steps: list[Step] = []
+    step = Step("", 0, [])
     for token in tokenizer.read():
-        step = steps[-1]
-        if token.text == ";" or token.kind == "end":
+        if token.text in (";", ""):
             if step.tokens or step.name:
                 _check_order(step, token)
-                steps.append(Expression())
-        elif len(steps) > _MOST_STEPS:
+                steps.append(step)
+            step = Step("", 0, [])
+        elif len(steps) == _MOST_STEPS:
             raise CannotCalculate(token.at, f"at most {_MOST_STEPS} steps; calculate in several calls")
         elif token.text != "=":
             step.tokens.append(token)
         elif step.name or [each.kind for each in step.tokens] != ["name"]:
             raise CannotCalculate(token.at, "only a name can be given a value, as in a = 3; to compare, write ==")
         else:
-            steps[-1] = Expression(step.tokens[0].text, step.tokens[0].at)
-    steps.pop()
+            step = Step(step.tokens[0].text, step.tokens[0].at, [])
     if not steps:
         raise CannotCalculate(len(text) + 1, "there is nothing to calculate")
     return steps, tokenizer.currency
 
 
-def _check_order(step: Expression, end: Token) -> None:
+def _check_order(step: Step, end: Token) -> None:
     operators = 0
     for last, token in pairwise((Token("sign", "", step.at), *step.tokens, end)):
+        if last.text == "%" and token.starts_operand:
+            raise CannotCalculate(last.at, "% means percent here, and a remainder is not offered; write 15% of 120")
         if last.ends_operand and token.starts_operand:
-            if last.text == "%":
-                raise CannotCalculate(last.at, "% means percent here, and a remainder is not offered; write 15% of 120")
             raise CannotCalculate(token.at, f"an operator is missing before {token.text!r}")
         is_empty_row = (last.kind == "call" or last.text == "[") and token.text in (")", "]")
         if not (last.ends_operand or token.starts_operand or token.text in ("+", "-") or is_empty_row):
@@ -120,64 +118,80 @@ class _Tokenizer:
 
     def read(self) -> Iterator[Token]:
         while self._at < len(self._text):
-            if space := _SPACE.match(self._text, self._at):
-                self._at = space.end()
-            elif not self._skip_currency():
-                self._last = self._read_token()
-                yield self._last
-        self._check_closed(Token("end", "", self._at + 1))
+            if not self._skip_currency() and (token := self._read_token()):
+                self._last = token
+                yield token
+        self._check_closed(self._at + 1)
         yield Token("end", "", self._at + 1)
 
     def _skip_currency(self) -> bool:
         """Leave out `$` before an amount, and `USD` beside a number."""
         sign = self._text[self._at]
+        name = _NAME.match(self._text, self._at)
         if sign in CURRENCY_SIGNS:
-            self._note_currency(CURRENCY_SIGNS[sign])
             if not _AMOUNT.match(self._text, self._at + 1):
                 raise CannotCalculate(self._at + 1, f"{sign} stands before an amount")
-            self._at += 1
-            return True
-        name = _NAME.match(self._text, self._at)
-        if name is None or not (self._last.kind == "number" or _DIGITS.match(self._text, name.end())):
+            end = self._at + 1
+            code = CURRENCY_SIGNS[sign]
+        elif name and (self._last.kind == "number" or _DIGITS.match(self._text, name.end())):
+            end = name.end()
+            code = find_currency(name[0])
+        else:
             return False
-        currency = find_currency(name[0])
-        if currency is None:
+        if code is None:
             return False
-        self._note_currency(currency)
-        self._at = name.end()
+        self._note_currency(code)
+        self._at = end
         return True
 
     def _note_currency(self, code: str) -> None:
         currency = _SIGN_OF.get(code, code)
         if self.currency not in ("", currency):
-            raise CannotCalculate(
-                self._at + 1,
-                f"{self.currency} and {currency} do not add up; convert one of them with fx__convert first",
-            )
+            why = f"{self.currency} and {currency} do not add up; convert one of them with fx__convert first"
+            raise CannotCalculate(self._at + 1, why)
         self.currency = currency
 
-    def _read_token(self) -> Token:
-        text = self._text
-        start = self._at
-        if _NUMBER.match(text, start):
+    def _read_token(self) -> Token | None:
+        """Return None for blanks."""
+        at = self._at + 1
+        found = _TOKEN.match(self._text, self._at)
+        if found is None:
+            character = self._text[self._at]
+            hint = "; digits are 0 to 9" if character.isdigit() else ""
+            raise CannotCalculate(at, f"{character!r} means nothing here{hint}")
+        kind = found.lastgroup or ""
+        text = _SAME.get(found[kind], found[kind])
+        if kind == "number":
             return self._read_number()
-        if found := _CONSTANT.match(text, start):
-            token = Token("number", found[0], start + 1, Fraction(found[1].replace("m", "-") + found[2]))
-        elif found := _REFERENCE.match(text, start):
-            token = Token("reference", found[1], start + 1)
-        elif (found := _CALL.match(text, start)) and not (found[1] == "of" and self._last.ends_operand):
-            token = self._push(Token("call", found[1], start + 1))
-        elif (found := _NAME.match(text, start)) and found[0] == "of" and self._last.ends_operand:
-            token = Token("sign", "*", start + 1)
-        elif found:
-            token = Token("name", found[0], start + 1)
-        elif found := _SIGN.match(text, start):
-            token = self._read_sign(_SAME.get(found[0], found[0]), found.end())
-        else:
-            hint = "; digits are 0 to 9" if text[start].isdigit() else ""
-            raise CannotCalculate(start + 1, f"{text[start]!r} means nothing here{hint}")
+        if text == "of" and self._last.ends_operand:
+            self._at = found.end(kind)
+            return Token("sign", "*", at)
         self._at = found.end()
-        return token
+        if kind == "constant":
+            return Token("number", found[0], at, Fraction(text.replace("m", "-")))
+        token = Token(kind, text, at)
+        if text == "," and not self._open:
+            if self._last.text != ")" or not _CALL.match(self._text, self._at):
+                raise CannotCalculate(at, "this comma separates nothing; steps are separated by ;")
+            return Token("sign", ";", at)
+        self._match_brackets(token)
+        return None if kind == "space" else token
+
+    def _match_brackets(self, token: Token) -> None:
+        last = self._open[-1].text if self._open else ""
+        if token.kind == "call" or token.text in ("(", "["):
+            self._open.append(token)
+            if len(self._open) > DEEPEST:
+                why = f"nested more than {DEEPEST} deep; name a part first: a = ...; a * 2"
+                raise CannotCalculate(token.at, why)
+        elif token.text in (")", "]"):
+            if not self._open:
+                raise CannotCalculate(token.at, f"this {token.text!r} closes nothing")
+            if (token.text == "]") is not (last == "["):
+                self._check_closed(token.at)
+            self._open.pop()
+        elif token.text == ";" or token.kind == "relation" or (token.text == "," and last == "("):
+            self._check_closed(token.at)
 
     def _read_number(self) -> Token:
         start = self._at
@@ -191,30 +205,6 @@ class _Tokenizer:
         self._at = numeral.end
         return Token("number", self._text[start : numeral.end], start + 1, numeral.value)
 
-    def _read_sign(self, sign: str, end: int) -> Token:
-        token = Token("sign", sign, self._at + 1)
-        if sign in ("(", "["):
-            self._push(token)
-        elif sign in (")", "]"):
-            if not self._open:
-                raise CannotCalculate(token.at, f"this {sign!r} closes nothing")
-            if (sign == "]") is not (self._open[-1].text == "["):
-                self._check_closed(token)
-            self._open.pop()
-        elif sign in (*RELATIONS, ";") or (sign == "," and self._open and self._open[-1].text == "("):
-            self._check_closed(token)
-        elif sign == "," and not self._open:
-            if self._last.text != ")" or not _CALL.match(self._text, end):
-                raise CannotCalculate(token.at, "this comma separates nothing; steps are separated by ;")
-            return Token("sign", ";", token.at)
-        return token
-
-    def _push(self, token: Token) -> Token:
-        self._open.append(token)
-        if len(self._open) > DEEPEST:
-            raise CannotCalculate(token.at, f"nested more than {DEEPEST} deep; name a part first: a = ...; a * 2")
-        return token
-
-    def _check_closed(self, token: Token) -> None:
+    def _check_closed(self, at: int) -> None:
         if self._open:
-            raise CannotCalculate(token.at, f"the bracket of character {self._open[-1].at} is not closed")
+            raise CannotCalculate(at, f"the bracket of character {self._open[-1].at} is not closed")
