@@ -141,6 +141,10 @@ def test_blocks_add_up() -> None:
     assert estimator.tokens_of(message(*blocks)) == A_MESSAGE + sum(alone)
 
 
+def test_message_without_blocks_counts_for_what_is_around_it() -> None:
+    assert Estimator().tokens_of(message()) == A_MESSAGE
+
+
 def test_a_tool_is_its_description_and_its_schema() -> None:
     schema = {"type": "object", "properties": {"symbol": {"type": "string"}}}
     assert 25 <= Estimator().tokens_of_tool(ToolSpec("market__quote", "The price of an instrument.", schema)) <= 50
@@ -168,8 +172,8 @@ def test_cache_is_bounded() -> None:
     estimator = Estimator(kept_tokens=2_000)
     for place in range(1_000):
         estimator.tokens_of(message(Text("word " * 50), id=str(place)))
-        kept = estimator._kept.values()  # pyright: ignore[reportPrivateUsage]
-        assert sum(each.tokens for each in kept) <= 2_000 + 2 * max(each.tokens for each in kept)
+        kept = [tokens for _, tokens in estimator._kept.values()]  # pyright: ignore[reportPrivateUsage]
+        assert sum(kept) <= 2_000 + 2 * max(kept)
 
 
 # ── what a model measured ───────────────────────────────────────────────────────────────────────────────────
