@@ -5,32 +5,22 @@ take linear time; what is left is bounded here as rules times values and pattern
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
-
-from msgspec import Struct
 
 from finclaw.errors import ExtensionError
 
-_MOST_RULES: Final = 5_000
-"""With every reference replaced by its target: forty short lines can unfold to a billion rules."""
+_MOST_RULES: Final = 5_000  # with references replaced by their targets: forty short lines can unfold to a billion rules
 _MOST_DEPTH: Final = 200
 _MOST_PATTERNS: Final = 50
-_MOST_UNEVALUATED: Final = 2
-"""Keywords that check everything beside them a second time: each one inside another doubles the work."""
-_MOST_BITS: Final = 256
-"""The validator's arithmetic with longer integers takes milliseconds for each."""
-_MOST_WORK: Final = 500_000
-"""Rules times values, about 0.1 µs each: 50 ms."""
-_MOST_LISTED_WORK: Final = 10_000
-"""The validator finds all errors, 1.5 µs each, before it gives the first."""
-_MOST_LISTED_CHARACTERS: Final = 60_000_000
-"""Errors times characters: each error quotes its value."""
-_LONG_INTEGER: Final = 1_000
-"""Values that take as long as one integer beyond 64 bits, which `uniqueItems` compares with each other."""
-_SLOW_PATTERN: Final = 250
-"""Reading cost of a pattern with counted repetition: up to 5 µs a character."""
+_MOST_UNEVALUATED: Final = 2  # each inside another checks everything beside it a second time
+_MOST_BITS: Final = 256  # arithmetic with longer integers takes milliseconds for each
+_MOST_WORK: Final = 500_000  # rules times values, about 0.1 µs each: 50 ms
+_MOST_LISTED_WORK: Final = 10_000  # the validator finds all errors, 1.5 µs each, before it gives the first
+_MOST_LISTED_CHARACTERS: Final = 60_000_000  # errors times characters: each error quotes its value
+_LONG_INTEGER: Final = 1_000  # values that cost as much as one beyond 64 bits, which `uniqueItems` compares
+_SLOW_PATTERN: Final = 250  # of counted repetition: up to 5 µs a character
 _READING: Final = {"format": 10, "contentEncoding": 10, "contentMediaType": 10, "minLength": 1, "maxLength": 1}
 """Cost per character of keywords that read a whole text, in tenths of a rule."""
 _DIALECT: Final = re.compile(r"https?://json-schema\.org/(?:draft/20(?:19-09|20-12)|draft-0[67])/schema#?")
@@ -48,16 +38,13 @@ def must_be_bounded(schema: Mapping[str, Any]) -> None:
 
 
 class SchemaSize:
-    """The rules and patterns of a schema with every reference replaced by its target.
-
-    `reading` is the cost for each character, in tenths of a rule. `problem` is the first limit that is exceeded.
-    """
+    """The rules and patterns of a schema with every reference replaced by its target."""
 
     def __init__(self, schema: Any, root: Mapping[str, Any]) -> None:
         self.rules = 0
         self.patterns = 0
-        self.reading = 0
-        self.problem = ""
+        self.reading = 0  # the cost for each character, in tenths of a rule
+        self.problem = ""  # the first limit that is exceeded
         self._unevaluated = 0
         self._root = root
         self._visit(schema, (), 0)
@@ -81,25 +68,23 @@ class SchemaSize:
 
     def _visit_keyword(self, key: str, value: Any, inside: tuple[str, ...], depth: int) -> None:
         self.reading += _READING.get(key, 0)
-        if key in ("unevaluatedProperties", "unevaluatedItems"):
-            self._unevaluated += 1
-            if self._unevaluated > _MOST_UNEVALUATED:
-                self._refuse(f"uses unevaluatedProperties and unevaluatedItems more than {_MOST_UNEVALUATED} times")
-        elif key in _MOVING and isinstance(value, str):
+        self._unevaluated += key in ("unevaluatedProperties", "unevaluatedItems")
+        if self._unevaluated > _MOST_UNEVALUATED:
+            self._refuse(f"uses unevaluatedProperties and unevaluatedItems more than {_MOST_UNEVALUATED} times")
+        if key in _MOVING and isinstance(value, str):
             self._refuse(f"uses {key} inside, which is not taken from strangers")
-        elif key == "pattern" and isinstance(value, str):
-            self._count_pattern(value)
+        if key == "pattern" and isinstance(value, str):
+            self._count_patterns([value])
         elif key == "patternProperties" and isinstance(value, dict):
-            for pattern in cast("dict[str, Any]", value):
-                self._count_pattern(pattern)
+            self._count_patterns(cast("dict[str, Any]", value))
         if key == "$ref" and isinstance(value, str):
             self._follow(value, inside, depth)
         else:
             self._visit(value, inside, depth)
 
-    def _count_pattern(self, pattern: str) -> None:
-        self.patterns += 1
-        self.reading += _SLOW_PATTERN if "{" in pattern else min(len(pattern), _SLOW_PATTERN)
+    def _count_patterns(self, patterns: Collection[str]) -> None:
+        self.patterns += len(patterns)
+        self.reading += sum(_SLOW_PATTERN if "{" in each else min(len(each), _SLOW_PATTERN) for each in patterns)
         if self.patterns > _MOST_PATTERNS:
             self._refuse(f"has more than {_MOST_PATTERNS} patterns")
 
@@ -120,7 +105,7 @@ class SchemaSize:
         self.problem = self.problem or problem
 
 
-class CheckWork(Struct, frozen=True):
+class CheckWork(NamedTuple):
     """The estimated cost of one check, in rules times values."""
 
     total: int
@@ -132,9 +117,8 @@ class CheckCost:
     """The size of one tool's schema, by property: a rule for one property costs nothing for the others."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        properties = schema.get("properties")
-        named = cast("dict[str, Any]", properties) if isinstance(properties, dict) else dict[str, Any]()
-        self._properties = {name: SchemaSize(each, schema) for name, each in named.items()}
+        named: Any = schema.get("properties")
+        self._properties = {name: SchemaSize(each, schema) for name, each in dict[str, Any](named or {}).items()}
         rest = {key: value for key, value in schema.items() if key not in ("properties", "$defs", "definitions")}
         self._rest = SchemaSize(rest, schema)
 
