@@ -16,8 +16,7 @@ from finclaw.kernel.extension import ExtensionApi
 from finclaw.kernel.port import RouteReply, RouteRequest
 from finclaw.kernel.record import Accepted
 
-NAME: Final = "errands"
-"""The path under which clients of earlier releases ask, too."""
+NAME: Final = "errands"  # the path under which clients of earlier releases ask, too
 
 
 class ServiceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

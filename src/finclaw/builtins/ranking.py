@@ -12,10 +12,8 @@ _WITHOUT_SPACES: Final = "ㄱ-ㆎ가-힣ぁ-ヿ一-鿿"
 _UNSPACED: Final = re.compile(f"[{_WITHOUT_SPACES}]")
 _RUN: Final = re.compile(rf"[{_WITHOUT_SPACES}]+|[0-9]+|[^\W\d_{_WITHOUT_SPACES}]+")
 
-SATURATION: Final = 1.2
-"""How soon more of the same word stops counting (BM25's k1)."""
-LENGTH: Final = 0.5
-"""How much a long text counts against itself (its b)."""
+SATURATION: Final = 1.2  # how soon more of the same word stops counting (BM25's k1)
+LENGTH: Final = 0.5  # how much a long text counts against itself (its b)
 
 
 def words(text: str) -> Iterator[str]:

@@ -18,8 +18,7 @@ from finclaw.kernel.scope import StepContext, StepResult, ToolCallContext, TurnC
 from finclaw.text import Language, language_of
 
 _NOT_YET: Final = "Your answer was not delivered. Before you answer, call:"
-_LONGEST: Final = 4_000
-"""Characters of a message that rules are matched against."""
+_LONGEST: Final = 4_000  # characters of a message that rules are matched against
 
 _GIVEN_UP: Final[dict[Language, str]] = {
     "en": "Sorry, I could not look this up, so I would rather not answer. Please ask again.",

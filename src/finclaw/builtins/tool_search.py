@@ -22,8 +22,7 @@ from finclaw.text import shorten
 from finclaw.tools.define import tool
 
 NAME: Final = "tools__search"
-_LONGEST: Final = 2_000
-"""Characters of a description that count for the ranking."""
+_LONGEST: Final = 2_000  # characters of a description that count for the ranking
 _SHOWN: Final = 200
 """Characters of a description that a search shows; the whole of it comes with the tool."""
 

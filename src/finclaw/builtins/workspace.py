@@ -25,8 +25,7 @@ from finclaw.tools.define import tool
 
 LONGEST_PAGE: Final = 40_000
 """Characters. What is longer fills a model's window with one look."""
-_MOST_SHOWN: Final = 500
-"""Entries of a folder."""
+_MOST_SHOWN: Final = 500  # entries of a folder
 _MOST_ENTRIES: Final = 10_000
 _STATE_FILES: Final = ("lock", "finclaw.db")
 """Files of every state directory. It holds tokens and conversations, so it is never read."""

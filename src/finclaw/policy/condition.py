@@ -25,10 +25,8 @@ Answer = bool | None
 Question = Callable[[Mapping[str, Any]], Answer]
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,60}(\.[0-9]{1,60})?")
-_LONGEST: Final = 122
-"""Characters of a text that such a number can have."""
-_LARGEST: Final = 512
-"""Bits of a whole number that is still compared; nobody trades more."""
+_LONGEST: Final = 122  # characters of a text that such a number can have
+_LARGEST: Final = 512  # bits of a whole number that is still compared; nobody trades more
 _ORDER: Final[Mapping[str, Callable[[Decimal, Decimal], bool]]] = {
     "lt": operator.lt,
     "le": operator.le,

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 DELIMITERS: Final = r"\s<>\"'`|\\^{}\[\]«»‹›“”„‘’「」『』（）【】，。、；：！？…"
-DELIMITER: Final = re.compile(f"[{DELIMITERS}]")
-"""What no address has inside."""
+DELIMITER: Final = re.compile(f"[{DELIMITERS}]")  # what no address has inside
 _BEFORE: Final = r"(?<![\w./:@%+~#?&=-])"
 """What stands before an address as a word of its own: nothing that could be more of it."""
 _WITH_SCHEME: Final = re.compile(
@@ -23,10 +22,8 @@ _BARE: Final = re.compile(
 _PUNCTUATION: Final = ".,;:!?*_~"
 _HEAD: Final = re.compile(r"([a-z][a-z0-9+.-]*://)([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _ASCII: Final = re.compile(r"[\x21-\x7e]+")
-LONGEST_TEXT: Final = 200_000
-"""Characters of a text that are looked at."""
-LONGEST: Final = 2_048
-"""Characters of an address."""
+LONGEST_TEXT: Final = 200_000  # characters of a text that are looked at
+LONGEST: Final = 2_048  # characters of an address
 
 
 def addresses_in(text: str, *, bare: bool = False) -> set[str]:

@@ -16,8 +16,7 @@ from finclaw.kernel.port import Tool
 from finclaw.taint.addresses import addresses_in
 from finclaw.taint.sources import is_passed_on, own_words, unquoted_part, written_by
 
-FEW: Final = 3
-"""Addresses of one page that are followed unasked."""
+FEW: Final = 3  # addresses of one page that are followed unasked
 _HARMLESS_NUMBER: Final = 20
 _NOT_RUN: Final = frozenset({"denied", "awaiting", "invalid", "skipped"})
 _PHRASE: Final = re.compile(r"\"([^\"\n]+)\"|“([^“”\n]+)”|'([^'\n]+)'|「([^「」\n]+)」|『([^『』\n]+)』")

@@ -17,15 +17,12 @@ from finclaw.text import shorten
 Value = Decimal | tuple[Decimal, ...] | bool
 
 SOURCE: Final = "calculator"
-_MOST_SHOWN: Final = 1_000
-"""Characters of an expression that are repeated in the answer."""
+_MOST_SHOWN: Final = 1_000  # characters of an expression that are repeated in the answer
 _COMMON: Final = frozenset({*range(13), 100, 365, 1_000, 10_000, 1_000_000})
 """Figures that are equal to too many facts by chance."""
 _MOST_INPUTS: Final = 20
-_MOST_WORK: Final = 20_000
-"""Arguments of functions in one expression."""
-_WORK: Final = {"irr": 18}
-"""For each argument; 1 for other functions."""
+_MOST_WORK: Final = 20_000  # arguments of functions in one expression
+_WORK: Final = {"irr": 18}  # for each argument; 1 for other functions
 _LONGEST: Final = 100
 """Digits before or after the point of an exact result that are worth showing."""
 _SHOWING: Final = Context(prec=28, rounding=ROUND_HALF_UP)

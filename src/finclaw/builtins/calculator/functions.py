@@ -10,8 +10,7 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import Final
 
-MANY: Final = 1_000
-"""The most arguments of a function that takes any number of them."""
+MANY: Final = 1_000  # the most arguments of a function that takes any number of them
 CONTEXT: Final = Context(
     prec=260, Emin=-10_000, Emax=10_000, traps=[DivisionByZero, InvalidOperation, Overflow, Subnormal]
 )

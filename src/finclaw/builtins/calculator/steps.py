@@ -10,10 +10,8 @@ from finclaw.errors import ToolError
 from finclaw.numerals.read import NumeralError, read_numeral
 from finclaw.numerals.tables import CURRENCY_SIGNS, VULGAR, find_currency
 
-LONGEST: Final = 8_000
-"""Characters of an expression."""
-DEEPEST: Final = 50
-"""Open brackets."""
+LONGEST: Final = 8_000  # characters of an expression
+DEEPEST: Final = 50  # open brackets
 _MOST_STEPS: Final = 200
 _MOST_OPERATORS: Final = 1_000
 """Operators of one step, because a syntax tree is as deep as the longest sum."""

@@ -231,10 +231,8 @@ def _describe_queue(messages: Sequence[QueuedMessage], language: Language) -> It
 
 # ── reports, and the commands for the owner ─────────────────────────────────────────────────────────────────
 
-_MONTH: Final = 30
-"""Days."""
-_MOST_TURNS: Final = 200
-"""Latest turns that are searched for the last one of a conversation."""
+_MONTH: Final = 30  # days
+_MOST_TURNS: Final = 200  # latest turns that are searched for the last one of a conversation
 
 
 class ReportCommands:

@@ -27,22 +27,19 @@ from finclaw.redaction import hide_and_cut
 from finclaw.redaction.clean import clean
 from finclaw.redaction.redact import redact_for_display
 
-START: Final = 30.0
-"""Seconds for a server to start and to agree on a protocol."""
+START: Final = 30.0  # seconds for a server to start and to agree on a protocol
 _LISTING: Final = 10.0
 _MOST_TOOLS: Final = 200
 _MOST_PAGES: Final = 50
 """Pages of one listing; a server that always has another page would never end it."""
 _PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
-_STEADY: Final = 60.0
-"""Seconds after which a server that is lost counts as one that had worked."""
+_STEADY: Final = 60.0  # seconds after which a server that is lost counts as one that had worked
 _BETWEEN_LISTINGS: Final = 1.0
 _LISTINGS_IN_A_ROW: Final = 5
 """Listings at that pace; a server whose tools never stop changing is listed less and less often from then on."""
 _LONGEST_BETWEEN: Final = 30.0
-_QUIET: Final = 60.0
-"""Seconds without a change after which the pace is reset."""
+_QUIET: Final = 60.0  # seconds without a change after which the pace is reset
 _ANYWAY: Final = 300.0
 """Seconds after which a server is asked for its tools though nothing has happened."""
 _LONGEST_RESULT: Final = 100_000

@@ -38,8 +38,7 @@ What tools of MCP servers give stands between marks with a random number. It was
 descriptions were: it is material to judge, never an instruction."""
 
 
-_MOST_LEFT_OUT: Final = 20
-"""Lines of tools that are left out; a server may have hundreds."""
+_MOST_LEFT_OUT: Final = 20  # lines of tools that are left out; a server may have hundreds
 
 _WORDS: Final[dict[Language, dict[str, str]]] = {
     "en": {

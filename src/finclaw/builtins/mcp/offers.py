@@ -19,8 +19,7 @@ from finclaw.taint.origin import format_origin
 
 _GRACE: Final = 2.0
 """Seconds that the agent waits longer for a call than this client does, so that the model reads our error."""
-_MOST_LOGGED: Final = 20
-"""Lines in the log about the tools of one listing that are left out."""
+_MOST_LOGGED: Final = 20  # lines in the log about the tools of one listing that are left out
 _MOST_SECONDS: Final = 3.0
 """Processor time in a minute for reading the definitions of one server."""
 _LATER: Final = "its server has used up the time for reading definitions, 3 s a minute; it is read a little later"

@@ -23,10 +23,8 @@ from finclaw.redaction.clean import clean
 from finclaw.tools.arguments import must_be_schema
 from finclaw.tools.schema_limits import must_be_bounded
 
-_LARGEST: Final = 32_000
-"""Characters of a whole definition."""
-_LONGEST_DESCRIPTION: Final = 1_000
-"""Characters of a description."""
+_LARGEST: Final = 32_000  # characters of a whole definition
+_LONGEST_DESCRIPTION: Final = 1_000  # characters of a description
 _LONGEST_NAME: Final = 200
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN_TO_MODELS: Final = ("description", "title")

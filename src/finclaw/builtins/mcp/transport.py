@@ -35,16 +35,13 @@ from finclaw.tools.process.program import Program
 for _name in ("mcp", "client"):  # the SDK's loggers quote what servers send as it came; ours redact it
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-GOODBYE: Final = 0.5
-"""Seconds for the request that closes a session."""
+GOODBYE: Final = 0.5  # seconds for the request that closes a session
 _CONNECT: Final = 10.0
 _SILENCE: Final = 300.0
 """Seconds without a byte in an answer. A call has a separate limit, and a stream of events may be quiet for long."""
-_STREAM: Final = 16
-"""A stream of events may be so many times as long as a message."""
+_STREAM: Final = 16  # a stream of events may be so many times as long as a message
 _ENDS_OF_EVENTS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
-_STRAYS: Final = 2_000
-"""Messages between two answers, such as progress notifications."""
+_STRAYS: Final = 2_000  # messages between two answers, such as progress notifications
 _GARBAGE: Final = 1_000
 """Lines that are not messages and are skipped: some programs print a greeting on their standard output."""
 _COMPLAINTS: Final = 500

@@ -19,10 +19,8 @@ from finclaw.kernel.record import SenderId
 
 T = TypeVar("T")
 
-MOST_NOTES: Final = 2_000
-"""Of one person."""
-LONGEST: Final = 1_000
-"""Characters of one note."""
+MOST_NOTES: Final = 2_000  # of one person
+LONGEST: Final = 1_000  # characters of one note
 
 MIGRATIONS: Final = (
     """
@@ -59,8 +57,7 @@ MIGRATIONS: Final = (
     DROP TABLE word_index;
     """,
 )
-INDEX_RULES: Final = 3
-"""To be raised with every change of what `index_words` gives."""
+INDEX_RULES: Final = 3  # to be raised with every change of what `index_words` gives
 
 _COLUMNS: Final = "number, text, saved_at, sources"
 

@@ -16,8 +16,7 @@ from finclaw.builtins.ranking import is_unspaced, pairs, runs, singular, words
 
 _MOST_ASKED: Final = 48
 """Different words of one question; the rest of a long message adds little but work."""
-_LONGEST_QUESTION: Final = 4_000
-"""Characters of a message that are looked at."""
+_LONGEST_QUESTION: Final = 4_000  # characters of a message that are looked at
 
 # fmt: off
 _SAID_OFTEN: Final = frozenset(words(

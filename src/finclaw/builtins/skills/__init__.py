@@ -36,8 +36,7 @@ _ABOUT: Final = (
     "Gives you the instructions of a skill, for this turn. Use it before you begin what one of these is about:"
 )
 _MOST_LISTED: Final = 100
-_LONGEST_ABOUT: Final = 400
-"""Characters of a description in the list."""
+_LONGEST_ABOUT: Final = 400  # characters of a description in the list
 INNERMOST: Final = 100
 """A layer that narrows the catalog has done so by then, and what a skill needs is put back."""
 

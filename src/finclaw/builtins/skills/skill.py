@@ -58,8 +58,7 @@ def _trigger(word: str) -> re.Pattern[str]:
     return re.compile(re.escape(word), re.IGNORECASE)
 
 
-HEADER_ROOM: Final = 4_000
-"""Characters that a header may have."""
+HEADER_ROOM: Final = 4_000  # characters that a header may have
 _DEEPEST: Final = 6
 _OTHERS: Final = frozenset({"license", "metadata", "compatibility", "allowed-tools", "version", "author"})
 """Fields that skills written for other programs have; they say nothing to us."""

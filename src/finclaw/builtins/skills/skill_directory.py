@@ -18,8 +18,7 @@ from finclaw.builtins.skills.folder import RECORD, SKILL_FILE, Contents, Record,
 from finclaw.builtins.skills.skill import HEADER_ROOM, NAME, BadSkill, Skill, read_skill, read_text
 from finclaw.private_files import make_private_directory, write_private_file
 
-_BYTES: Final = 4
-"""Of one character, at most."""
+_BYTES: Final = 4  # of one character, at most
 
 _Stamp = tuple[int, int, int, int]
 """The inode, the time of the last change, the size, and when the installation record was written."""

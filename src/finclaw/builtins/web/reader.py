@@ -32,11 +32,9 @@ _CLOSED_BY: Final = {
 }
 # fmt: on
 """Elements whose end nobody writes: the next one of these names ends them."""
-_MOST_LINKS: Final = 500
-"""Addresses that are shown; later links are words only."""
+_MOST_LINKS: Final = 500  # addresses that are shown; later links are words only
 _LONGEST_LINK: Final = 300
-_ENOUGH: Final = 400
-"""Characters of a page's main part that make the rest of it unneeded."""
+_ENOUGH: Final = 400  # characters of a page's main part that make the rest of it unneeded
 _MAIN, _BODY, _MARGIN = 0, 1, 2
 
 
