@@ -288,6 +288,8 @@ HOSTILE = {
     "a tower": "^".join(["99"] * 40),
     "roots": "+".join(["7^(1/997)"] * 330),
     "long fractions": "a=3^2500; b=7^1400;" + "+".join(["a/b"] * 500),
+    "averages of tiny numbers": f"x=[{', '.join(f'10^-{9_999 - n}' for n in range(480))}];" + "average(x);" * 40,
+    "deviations of tiny numbers": f"x=[{', '.join(f'7/3^{n + 3_000}' for n in range(480))}];" + "stdevp(x);" * 40,
     "spaces": " " * 100_000,
 }
 

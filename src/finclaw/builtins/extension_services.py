@@ -54,9 +54,11 @@ class ExtensionServices:
         self._listed = listed
 
     def register(self, api: ExtensionApi) -> None:
-        api.routes.add("POST", "recall", self._route(ServiceRequest, self._run_recall))
-        api.routes.add("POST", "remember", self._route(RememberRequest, self._run_remember))
-        api.routes.add("POST", "say", self._route(SayRequest, self._run_say))
+        recall = self._route(ServiceRequest, lambda it: self._recall(it.extension, it.session))
+        remember = self._route(RememberRequest, lambda it: self._remember(it.extension, it.session, it.value))
+        api.routes.add("POST", "recall", recall)
+        api.routes.add("POST", "remember", remember)
+        api.routes.add("POST", "say", self._route(SayRequest, self._say))
 
     def _route(
         self, kind: type[E], run: Callable[[E], Awaitable[object]]
@@ -75,13 +77,7 @@ class ExtensionServices:
 
         return answer
 
-    async def _run_recall(self, errand: ServiceRequest) -> object:
-        return await self._recall(errand.extension, errand.session)
-
-    async def _run_remember(self, errand: RememberRequest) -> None:
-        await self._remember(errand.extension, errand.session, errand.value)
-
-    async def _run_say(self, errand: SayRequest) -> Accepted:
+    async def _say(self, errand: SayRequest) -> Accepted:
         # Whatever it claims to be: an extension's own words are all that can be said here.
         return await self._accept(replace(errand.inbound, from_extension=errand.extension), errand.session)
 

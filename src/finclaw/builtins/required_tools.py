@@ -19,6 +19,7 @@ from finclaw.text import Language, language_of
 
 _NOT_YET: Final = "Your answer was not delivered. Before you answer, call:"
 _LONGEST: Final = 4_000  # characters of a message that rules are matched against
+_NOT_RUN: Final = frozenset({"invalid", "denied", "awaiting", "unavailable", "stopped", "skipped"})
 
 _GIVEN_UP: Final[dict[Language, str]] = {
     "en": "Sorry, I could not look this up, so I would rather not answer. Please ask again.",
@@ -106,11 +107,7 @@ def _ran(turn: TurnContext) -> Iterator[str]:
     """What was looked up in this turn. A failure is an answer too; a call that was never let through is not."""
     for message in _appended_messages(turn):
         if message.source.kind == "tool":
-            yield from (result.name for result in message.tool_results if _has_run(result))
-
-
-def _has_run(result: ToolResult) -> bool:
-    return result.status not in ("invalid", "denied", "awaiting", "unavailable", "stopped", "skipped")
+            yield from (result.name for result in message.tool_results if result.status not in _NOT_RUN)
 
 
 def _tries(turn: TurnContext) -> int:

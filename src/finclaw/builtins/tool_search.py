@@ -112,7 +112,8 @@ class ToolSearch:
                 raise ToolError(f"nothing fits {args.query!r}; say in other words what the tool should do")
             hidden = [spec.name for spec in found if not self._is_always_shown(spec.name)]
             await self._selection.add(scope.session, hidden)
-            return ToolOutput("\n".join(["From the next step on you can call:", *map(_line, found)]))
+            lines = [f"- {spec.name}: {shorten(' '.join(spec.description.split()), _SHOWN)}" for spec in found]
+            return ToolOutput("\n".join(["From the next step on you can call:", *lines]))
 
         return search
 
@@ -167,10 +168,6 @@ def _word_weights(name: str, about: str) -> Mapping[str, float]:
     counted = Counter(words(about))
     counted.update({word: 3 * count for word, count in Counter(words(name)).items()})
     return counted
-
-
-def _line(spec: ToolSpec) -> str:
-    return f"- {spec.name}: {shorten(' '.join(spec.description.split()), _SHOWN)}"
 
 
 name = ToolSearch.name

@@ -15,8 +15,7 @@ from finclaw.builtins.answer_notes import AnswerNotes, Disclaimers
 from finclaw.builtins.approvals import ApprovalCommands
 from finclaw.builtins.basics import Basics, UndoCommands
 from finclaw.builtins.calculator import Calculator
-from finclaw.builtins.commands.extension import ConversationCommands
-from finclaw.builtins.commands.sources import CommandSources
+from finclaw.builtins.conversation_commands import CommandSources, ConversationCommands
 from finclaw.builtins.delegate import Delegation
 from finclaw.builtins.end_turn import EndTurn
 from finclaw.builtins.extension_services import ExtensionServices

@@ -79,14 +79,7 @@ def question(condition: Condition) -> Question:
     if condition.op == "exists":
         wanted = condition.value is not False
         return lambda args: (_at(args, steps) is not _NOTHING) == wanted
-
-    def answer(args: Mapping[str, Any]) -> Answer:
-        found = _at(args, steps)
-        if found is _NOTHING:
-            return None
-        return ask(found)
-
-    return answer
+    return lambda args: None if (found := _at(args, steps)) is _NOTHING else ask(found)
 
 
 def every(questions: tuple[Question, ...]) -> Question:
@@ -125,13 +118,7 @@ def _asked_of_value(condition: Condition) -> Callable[[object], Answer]:
 
 
 def _build_comparison(holds: Callable[[Decimal, Decimal], bool], limit: Decimal) -> Callable[[object], Answer]:
-    def answer(found: object) -> Answer:
-        figure = number(found)
-        if figure is None:
-            return None
-        return holds(figure, limit)
-
-    return answer
+    return lambda found: None if (figure := number(found)) is None else holds(figure, limit)
 
 
 def _among(values: tuple[Scalar, ...]) -> Callable[[object], Answer]:

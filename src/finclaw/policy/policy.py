@@ -35,7 +35,6 @@ from finclaw.policy.verdict import Judgement, PolicyContext, StageVerdict
 
 log = logging.getLogger(__name__)
 
-
 _EVERYBODY: Final[tuple[Whom, ...]] = (("global", ""),)
 _TOOL: Final[tuple[Whom, ...]] = (("tool", ""),)
 
@@ -186,10 +185,6 @@ def _finance_safety(ctx: PolicyContext, _: RuleBook) -> StageVerdict:
     return StageVerdict("finance-safety", "continue", "it moves no money, and its use is logged", warning=warning)
 
 
-def _default(_: PolicyContext, __: RuleBook) -> StageVerdict:
-    return _DEFAULT
-
-
 FINANCE_SAFETY: Final = Stage("finance-safety", _finance_safety)
 STAGES: Final = (
     Stage("global-deny", _global_deny),
@@ -200,7 +195,7 @@ STAGES: Final = (
     Stage("group-policy", _group),
     Stage("tool-policy", _tool),
     FINANCE_SAFETY,
-    Stage("default-policy", _default),
+    Stage("default-policy", lambda ctx, book: _DEFAULT),
 )
 
 
@@ -222,7 +217,7 @@ class Policy:
         """Only where every stage is asked can rules alone say that no call may run."""
 
     def prepare(self, tools: Iterable[str]) -> None:
-        """Hold these names against the patterns now, so that no first call has to wait for it."""
+        """Match these names with the patterns now, so that no first call has to wait for it."""
         for name in tools:
             self.book.of(name)
 
@@ -250,7 +245,10 @@ def _settle(said: list[StageVerdict]) -> Judgement:
     stages = tuple(said)
     allowed = next((word for word in said if word.verdict == "allow" and not word.is_default), None)
     if allowed is not None:
-        stages = tuple(_lift(word, allowed.stage) for word in said)
+        stages = tuple(
+            replace(word, lifted_by=allowed.stage) if word.is_default and word.verdict == "require-approval" else word
+            for word in said
+        )
     for word in stages:
         if word.verdict == "require-approval" and not word.lifted_by:
             return Judgement("require-approval", word.reason, word.stage, stages)
@@ -258,12 +256,6 @@ def _settle(said: list[StageVerdict]) -> Judgement:
     if decided is None:  # stages of one's own, of which none has an answer
         return Judgement("deny", "no stage of the policy allows it", stages[-1].stage, stages)
     return Judgement("allow", decided.reason, decided.stage, stages)
-
-
-def _lift(word: StageVerdict, by: str) -> StageVerdict:
-    if word.is_default and word.verdict == "require-approval":
-        return replace(word, lifted_by=by)
-    return word
 
 
 def announce(judgement: Judgement, ctx: PolicyContext, call_id: str, emit: Emit, ids: Ids) -> None:

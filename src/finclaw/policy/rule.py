@@ -145,7 +145,13 @@ class ToolRules:
         for rule in sorted(rules, key=lambda each: each.order):
             for whom in _whom(rule.rule):
                 found[whom].append(rule)
-        self._rules = {whom: _split_rules(each) for whom, each in found.items()}
+        self._rules = {
+            whom: _Rules(
+                tuple(rule for rule in each if rule.verdict == "deny"),
+                tuple(rule for rule in each if rule.verdict != "deny"),
+            )
+            for whom, each in found.items()
+        }
 
     @property
     def depend_on_arguments(self) -> bool:
@@ -210,16 +216,8 @@ def _whom(rule: Rule) -> Iterable[Whom]:
     return [(rule.scope, each) for each in ids] or [(rule.scope, "")]
 
 
-def _split_rules(rules: Sequence[PreparedRule]) -> _Rules:
-    return _Rules(
-        tuple(rule for rule in rules if rule.verdict == "deny"), tuple(rule for rule in rules if rule.verdict != "deny")
-    )
-
-
 def _first(lists: Sequence[Sequence[PreparedRule]], args: Mapping[str, Any]) -> PreparedRule | None:
     """Of each list the first that applies, and of these the one that comes first in the order."""
-    if not lists:
-        return None
     applying = [rule for rules in lists if (rule := next((each for each in rules if each.applies(args)), None))]
     return min(applying, key=lambda rule: rule.order, default=None)
 

@@ -18,24 +18,19 @@ Value = Decimal | tuple[Decimal, ...] | bool
 
 SOURCE: Final = "calculator"
 _MOST_SHOWN: Final = 1_000  # characters of an expression that are repeated in the answer
-_COMMON: Final = frozenset({*range(13), 100, 365, 1_000, 10_000, 1_000_000})
-"""Figures that are equal to too many facts by chance."""
+_COMMON: Final = frozenset({*range(13), 100, 365, 1_000, 10_000, 1_000_000})  # equal to too many facts by chance
 _MOST_INPUTS: Final = 20
 _MOST_WORK: Final = 20_000  # arguments of functions in one expression
 _WORK: Final = {"irr": 18}  # for each argument; 1 for other functions
-_LONGEST: Final = 100
-"""Digits before or after the point of an exact result that are worth showing."""
+_LONGEST: Final = 100  # digits before or after the point of an exact result that are worth showing
 _SHOWING: Final = Context(prec=28, rounding=ROUND_HALF_UP)
-_RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(5)
-"""How tightly the text of an expression holds together."""
+_RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(5)  # how tightly the text of an expression holds together
 
 
 class Result(NamedTuple):
-    name: str
-    """The name it was given, or `#` and its number."""
+    name: str  # as it was given, or `#` and its number
     value: Value
-    reading: str
-    """The expression in plain arithmetic: percentages are divisions, and units are zeros."""
+    reading: str  # in plain arithmetic: percentages are divisions, and units are zeros
     is_ratio: bool
 
 
@@ -43,10 +38,8 @@ class _Part(NamedTuple):
     value: Value
     text: str
     strength: int = _ATOM
-    is_percent: bool = False
-    """15% or -15%, but not (15%)."""
-    has_percents_only: bool = False
-    """A sum of percentages."""
+    is_percent: bool = False  # 15% or -15%, but not (15%)
+    has_percents_only: bool = False  # a sum of percentages
 
     def at_least(self, strength: int) -> str:
         return self.text if self.strength >= strength else f"({self.text})"

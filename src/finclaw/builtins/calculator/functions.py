@@ -6,8 +6,10 @@ that does not end has all 260.
 
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, Subnormal
+from functools import reduce
 from itertools import pairwise
 from math import ceil, floor
+from statistics import median
 from typing import Final
 
 MANY: Final = 1_000  # the most arguments of a function that takes any number of them
@@ -80,32 +82,13 @@ def _round_half_up(number: Decimal, places: Decimal = ZERO) -> Decimal:
     return number.scaleb(places).to_integral_value(ROUND_HALF_UP).scaleb(-places)
 
 
-def _total(*numbers: Decimal) -> Decimal:
-    total = ZERO
-    for number in numbers:
-        total = settle(add(total, number))
-    return total
-
-
 def _average(*numbers: Decimal) -> Decimal:
-    return _total(*numbers) / len(numbers)
+    return reduce(add, numbers) / len(numbers)
 
 
-def _median(*numbers: Decimal) -> Decimal:
-    ordered = sorted(numbers)
-    return _average(ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])
-
-
-def _sample_deviation(*numbers: Decimal) -> Decimal:
+def _deviation(numbers: tuple[Decimal, ...], count: int) -> Decimal:
     mean = settle(_average(*numbers))
-    squares = _total(*(subtract(number, mean) ** 2 for number in numbers))
-    return (squares / (len(numbers) - 1)).sqrt()
-
-
-def _population_deviation(*numbers: Decimal) -> Decimal:
-    if len(numbers) == 1:
-        return ZERO
-    return _sample_deviation(*numbers) * (Decimal(len(numbers) - 1) / len(numbers)).sqrt()
+    return (reduce(add, (subtract(number, mean) ** 2 for number in numbers)) / count).sqrt()
 
 
 # ── growth, and money over time, with the signs and arguments of spreadsheets ───────────────────────────────
@@ -155,10 +138,7 @@ def _grow(rate: Decimal, periods: Decimal, due: Decimal = ZERO) -> tuple[Decimal
 def _net_present_value(rate: Decimal, *flows: Decimal) -> Decimal:
     """The first flow comes after one period."""
     factor = 1 / _grow(rate, ONE)[0]
-    value = ZERO
-    for flow in reversed(flows):
-        value = settle(add(value, flow) * factor)
-    return value
+    return factor * _discount(flows, factor)[0]
 
 
 def _internal_rate(*flows: Decimal) -> Decimal:
@@ -233,14 +213,14 @@ OPERATORS: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | bool]]] = {
 FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Decimal | bool], int, int]]] = {
     **{name: (function, 1, 1) for name, function in _OF_ONE.items()},
     **{name: (function, 2, 2) for name, function in _OF_TWO.items()},
-    **dict.fromkeys(("sum", "table_sum"), (_total, 1, MANY)),
+    **dict.fromkeys(("sum", "table_sum"), (lambda *numbers: reduce(add, numbers), 1, MANY)),
     **dict.fromkeys(("average", "table_average"), (_average, 1, MANY)),
     **dict.fromkeys(("max", "table_max"), (lambda *numbers: max(numbers), 1, MANY)),
     **dict.fromkeys(("min", "table_min"), (lambda *numbers: min(numbers), 1, MANY)),
     "count": (lambda *numbers: Decimal(len(numbers)), 1, MANY),
-    "median": (_median, 1, MANY),
-    "stdev": (_sample_deviation, 2, MANY),
-    "stdevp": (_population_deviation, 1, MANY),
+    "median": (lambda *numbers: median(numbers), 1, MANY),
+    "stdev": (lambda *numbers: _deviation(numbers, len(numbers) - 1), 2, MANY),
+    "stdevp": (lambda *numbers: _deviation(numbers, len(numbers)), 1, MANY),
     "round": (_round_half_up, 1, 2),
     "exp": (_exponential, 1, 2),
     "cagr": (_annual_growth, 3, 3),

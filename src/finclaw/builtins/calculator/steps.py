@@ -13,8 +13,7 @@ from finclaw.numerals.tables import CURRENCY_SIGNS, VULGAR, find_currency
 LONGEST: Final = 8_000  # characters of an expression
 DEEPEST: Final = 50  # open brackets
 _MOST_STEPS: Final = 200
-_MOST_OPERATORS: Final = 1_000
-"""Operators of one step, because a syntax tree is as deep as the longest sum."""
+_MOST_OPERATORS: Final = 1_000  # of one step, because a syntax tree is as deep as the longest sum
 
 _NAME: Final = re.compile(r"[A-Za-z가-힣][A-Za-z0-9_가-힣]*")
 _TOKEN: Final = re.compile(
@@ -39,8 +38,7 @@ class CannotCalculate(ToolError):
 
 
 class Token(NamedTuple):
-    kind: str
-    """The group of the regular expression, or `end`."""
+    kind: str  # the group of the regular expression, or `end`
     text: str
     at: int
     value: Fraction = Fraction(0)
@@ -55,9 +53,7 @@ class Token(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`name = tokens`, or tokens alone."""
-
-    name: str
+    name: str  # before the `=`, or empty
     at: int
     tokens: list[Token]
 

@@ -219,11 +219,8 @@ class NoteStore:
 
 
 def owner_name(sender: SenderId) -> str:
-    return ":".join(map(_escape, (sender.channel, sender.account, sender.sender)))
-
-
-def _escape(part: str) -> str:
-    return part.replace("%", "%25").replace(":", "%3A")
+    parts = (sender.channel, sender.account, sender.sender)
+    return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
 
 
 def _former_names(person: Person) -> tuple[str, ...]:

@@ -191,7 +191,11 @@ class Skills:
         chosen = {spec.name: spec for spec in ctx.tool_catalog if self._owned.get(spec.name, "") in ("", *turn.given)}
         chosen |= {name: allowed[name] for name in needed & allowed.keys() if name not in chosen}
         chosen.pop(USE, None)
-        listed = [_list_line(skill) for skill in turn.usable.values() if skill.description][:_MOST_LISTED]
+        listed = [
+            f"- {skill.name}: {shorten(skill.description, _LONGEST_ABOUT)}"
+            for skill in turn.usable.values()
+            if skill.description
+        ][:_MOST_LISTED]
         if listed and USE in allowed:
             chosen[USE] = self._spec_about("\n".join((_ABOUT, *listed)))
         return tuple(chosen[name] for name in sorted(chosen))
@@ -201,11 +205,11 @@ class Skills:
         async def use(args: Use, scope: ToolScope) -> ToolOutput:
             return ToolOutput(self._use(args.name, scope))
 
+        @lru_cache(maxsize=32)  # the same object for the same list: the caches of requests compare by identity
         def spec_about(about: str) -> ToolSpec:
             return replace(use.spec, description=about)
 
-        # The same object for the same list: the caches of requests compare by identity.
-        self._spec_about = lru_cache(maxsize=32)(spec_about)
+        self._spec_about = spec_about
         return use
 
     def _use(self, name: str, scope: ToolScope) -> str:
@@ -217,10 +221,6 @@ class Skills:
         if name not in turn.given and len(skill.text) > turn.room:
             raise ToolError(f"{name} does not fit beside the skills that this turn was given; go on with those")
         return f"the instructions of {name} follow as a message of the gateway, for this turn only"
-
-
-def _list_line(skill: Skill) -> str:
-    return f"- {skill.name}: {shorten(skill.description, _LONGEST_ABOUT)}"
 
 
 def _asked_for(turn: TurnContext) -> Iterator[str]:

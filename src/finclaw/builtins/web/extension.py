@@ -139,6 +139,10 @@ _LIMITS: Final = FetchLimits(seconds=15, connecting=5, body=2_000_000, redirects
 _TAGS: Final = re.compile(r"<[^<>]{0,200}>")
 _LONGEST_TEXT: Final = 500
 _LONGEST_TITLE: Final = 200
+_PROBLEMS: Final = {
+    401: "it refused the key",
+    **dict.fromkeys((429, 432, 433), "it was asked too often, or the plan is used up"),
+}
 _DAYS: Final = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
 Freshness = Literal["day", "week", "month", "year"]
 
@@ -275,21 +279,11 @@ class SearchServices:
     async def _ask(self, kind: type[T], request: FetchRequest) -> T:
         reply = await self._fetcher.fetch(request)
         if reply.status != 200:
-            raise SearchFailed(_describe_status(reply))
+            raise SearchFailed(_PROBLEMS.get(reply.status, f"it answered {reply.status}"))
         try:
             return json.decode(reply.body, type=kind)
         except (DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SearchFailed("it answered what is no list of results") from error
-
-
-def _describe_status(reply: FetchReply) -> str:
-    match reply.status:
-        case 401:
-            return "it refused the key"
-        case 429 | 432 | 433:
-            return "it was asked too often, or the plan is used up"
-        case status:
-            return f"it answered {status}"
 
 
 def _format_hits(hits: Sequence[SearchHit], service: str, moment: str) -> str:

@@ -3,19 +3,22 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final, get_args
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.builtins.commands.sources import CommandSources, choose, is_private, refuse_in_public, tell
 from finclaw.commands.declaration import Directive
 from finclaw.commands.words import OPTIONS
-from finclaw.gateway import QueuedMessage
-from finclaw.kernel.envelope import QueueMode
+from finclaw.gateway import Gateway, QueuedMessage
+from finclaw.kernel.chunk import Model
+from finclaw.kernel.envelope import Capabilities, QueueMode, TurnOptions
 from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.message import Message
+from finclaw.kernel.person import Person
 from finclaw.kernel.port import CommandArgument, CommandReply, CommandScope
 from finclaw.kernel.record import Cost, TurnTrace
 from finclaw.redaction.redact import redact_for_display
@@ -62,6 +65,28 @@ _STATES: Final[dict[Language, dict[str, str]]] = {
     "ko": {"running": "답변 중: {}개", "joined": "진행 중인 답변에 반영: {}개", "waiting": "대기 중: {}개"},
 }
 _LONGEST_MODEL: Final = 200
+
+
+class CommandSources(Struct, frozen=True, kw_only=True):
+    """The parts of a gateway that these commands ask. Functions, because the gateway is made after its commands."""
+
+    prefix: str
+    gateway: Callable[[], Gateway]
+    defaults: TurnOptions
+    """What the settings say, with nothing left open."""
+    models: Sequence[str]
+    """The names of models that the settings have, the usual one first."""
+    kept: Callable[[str], TurnOptions]
+    """The options of a session."""
+    find_model: Callable[[str | None], Model]
+    measure: Callable[[Sequence[Message], str | None], int]
+    """Tokens that these messages take for a model, with what stands before them, by our estimate."""
+    waiting: Callable[[str], int]
+    """Messages of a session that have no answer yet."""
+    save_person: Callable[[Person], Awaitable[None]]
+    describe_settings: Callable[[str], Sequence[str]]
+    """Lines about the settings of a section, secrets redacted; empty name: those that are not as they come."""
+    channel: Callable[[str], Capabilities]
 
 
 class ConversationCommands:
@@ -227,6 +252,30 @@ def _describe_queue(messages: Sequence[QueuedMessage], language: Language) -> It
             "Your other conversations have all the seats that one person may have; this one is next when one ends.",
             "한 사람이 쓸 수 있는 자리를 다른 대화에서 모두 쓰고 있습니다. 그중 하나가 끝나면 이어서 답변합니다.",
         )
+
+
+def choose(language: Language, english: str, korean: str) -> str:
+    return korean if language == "ko" else english
+
+
+def tell(text: str) -> CommandReply:
+    """An answer that is for the caller alone, where the channel can do that."""
+    return CommandReply(text, ephemeral=True)
+
+
+def is_private(scope: CommandScope, sources: CommandSources) -> bool:
+    """Whether nobody but the caller will read the answer."""
+    return scope.inbound.chat_type == "direct" or sources.channel(scope.inbound.channel).ephemeral
+
+
+def refuse_in_public(scope: CommandScope) -> CommandReply:
+    return tell(
+        choose(
+            scope.language,
+            "I answer this only in a direct chat, because others can read along here.",
+            "다른 사람도 볼 수 있는 곳이라 1:1 대화에서만 답할 수 있습니다.",
+        )
+    )
 
 
 # ── reports, and the commands for the owner ─────────────────────────────────────────────────────────────────
