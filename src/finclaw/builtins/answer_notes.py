@@ -49,9 +49,7 @@ class AnswerNotes:
             lines[COMPACTION] = _COMPACTED[inbound.reply_language]
         if not _has_facts(result) and has_unsourced_figures(result.text, ctx.conversation.next_messages):
             lines[UNSOURCED] = True
-        if not lines:
-            return result
-        return replace(result, metadata={**result.metadata, **lines})
+        return replace(result, metadata={**result.metadata, **lines}) if lines else result
 
     async def say(self, ctx: DeliveryContext) -> Outbound:
         outbound = await ctx.next()
@@ -70,9 +68,7 @@ class AnswerNotes:
             text = with_last_line(text, line, begun=ctx.is_sent_in_blocks)
         if FALLBACK in turn.metadata:
             text = with_last_line(text, turn.metadata[FALLBACK])
-        if text == outbound.text:
-            return outbound
-        return replace(outbound, text=text)
+        return outbound if text == outbound.text else replace(outbound, text=text)
 
 
 def _unsourced_line(outbound: Outbound, turn: TurnResult, language: Language) -> str:
@@ -142,7 +138,6 @@ def _was_said(fallback: Fallback, before: Iterable[Message]) -> bool:
 
 
 def _answers(messages: Iterable[Message]) -> Iterator[Message]:
-    """Those of a model."""
     return (each for each in messages if each.source.kind == "assistant")
 
 
@@ -190,14 +185,11 @@ def _must_tell_of(summary: Message, ctx: TurnContext, result: TurnResult) -> boo
     """A turn that fails or keeps silent tells nothing, and leaves it to the next compaction."""
     before = (each for each in ctx.conversation.base_messages if SUMMARY in each.metadata)
     was_told = bool(summary.metadata.get(COMPACTION, any(COMPACTION in each.metadata for each in before)))
-    if was_told or _speaks(result):
+    # Cards and silence take no line.
+    speaks = result.status in ("completed", "max_steps") and with_last_line(result.text, COMPACTION) != result.text
+    if was_told or speaks:
         ctx.emit_message_event(Patch(summary.id, {COMPACTION: was_told}))
     return not was_told
-
-
-def _speaks(result: TurnResult) -> bool:
-    """Whether the line finds an answer to stand behind: cards and silence take none."""
-    return result.status in ("completed", "max_steps") and with_last_line(result.text, COMPACTION) != result.text
 
 
 # ── a file that the person sent was not read ────────────────────────────────────────────────────────────────
@@ -321,9 +313,7 @@ class Disclaimers:
         if not any(map(str.isalpha, answer)):  # figures only
             answer = ctx.inbound.text
         text = with_last_line(outbound.text, texts[language_of(answer)], begun=ctx.is_sent_in_blocks)
-        if text == outbound.text:
-            return outbound
-        return replace(outbound, text=text)
+        return outbound if text == outbound.text else replace(outbound, text=text)
 
 
 # ── what an answer holds ────────────────────────────────────────────────────────────────────────────────────

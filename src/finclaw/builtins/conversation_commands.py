@@ -5,6 +5,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Final, get_args
 
 from msgspec import Struct
@@ -163,7 +164,7 @@ class ConversationCommands:
             names={"ko": "생각"},
             description="Sets how much the model thinks first / 답하기 전에 얼마나 생각할지 정하기",
             usage=f"{prefix}think [off|low|medium|high|default]",
-            answer=self._show_thinking,
+            answer=partial(self._show_option, "thinking", "think off|low|medium|high|default"),
             when="in_lane",
             directive=Directive(
                 option="thinking",
@@ -177,7 +178,7 @@ class ConversationCommands:
             names={"ko": "자세히"},
             description="Sets how long answers are / 답변을 얼마나 길게 할지 정하기",
             usage=f"{prefix}verbose [on|off|low|medium|high|default]",
-            answer=self._show_length,
+            answer=partial(self._show_option, "verbosity", "verbose on|off|low|medium|high|default"),
             when="in_lane",
             directive=Directive(
                 option="verbosity",
@@ -206,11 +207,8 @@ class ConversationCommands:
         known = choose(scope.language, f"There are: {listed}", f"쓸 수 있는 모델: {listed}")
         return tell(f"{self._option_text('model', scope, 'model NAME|default')}\n{known}")
 
-    async def _show_thinking(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        return tell(self._option_text("thinking", scope, "think off|low|medium|high|default"))
-
-    async def _show_length(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
-        return tell(self._option_text("verbosity", scope, "verbose on|off|low|medium|high|default"))
+    async def _show_option(self, option: str, usage: str, args: Sequence[str], scope: CommandScope) -> CommandReply:
+        return tell(self._option_text(option, scope, usage))
 
     async def _show_queue(self, args: Sequence[str], scope: CommandScope) -> CommandReply:
         messages = self._sources.gateway().queue(scope.session)
@@ -348,10 +346,10 @@ class ReportCommands:
             lines.append(f"{OPTIONS[language][option]}: {value}{here if own else ''}")
         messages = len(await gateway.messages(scope.session))
         others = sources.waiting(scope.session) - 1
-        lines.append(choose(language, f"Messages in this conversation: {messages}", f"이 대화의 메시지: {messages}개"))
-        lines.append(
-            choose(language, f"Messages without an answer yet: {others}", f"아직 답하지 않은 메시지: {others}개")
-        )
+        lines += [
+            choose(language, f"Messages in this conversation: {messages}", f"이 대화의 메시지: {messages}개"),
+            choose(language, f"Messages without an answer yet: {others}", f"아직 답하지 않은 메시지: {others}개"),
+        ]
         if gateway.market == "demo":
             lines.append(choose(language, "Prices: made up, for the demo", "시세: 데모용 가상 시세"))
         else:

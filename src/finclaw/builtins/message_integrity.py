@@ -76,7 +76,11 @@ def made_whole(messages: Sequence[Message]) -> tuple[tuple[Message, ...], list[s
     findings = [f"{each.kind}: {each.text}" for each in mended.findings]
     if worded != list(messages):
         findings.append("a passing message may hold words only")
-    whole = [each for each in mended.messages if _has_content(each)]
+    whole = [
+        message
+        for message in mended.messages
+        if any(not isinstance(block, Text) or block.text.strip() for block in message.blocks)
+    ]
     if len(whole) < len(mended.messages):
         findings.append(f"{len(mended.messages) - len(whole)} messages without content were removed")
     if whole and whole[0].role == "assistant":
@@ -110,10 +114,6 @@ def _without_calls(message: Message) -> Message:
     if not message.passing:
         return message
     return replace(message, blocks=tuple(block for block in message.blocks if isinstance(block, Text)))
-
-
-def _has_content(message: Message) -> bool:
-    return any(not isinstance(block, Text) or block.text.strip() for block in message.blocks)
 
 
 def _only_runs_tools(conversation: ConversationView) -> bool:

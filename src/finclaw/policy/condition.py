@@ -73,7 +73,6 @@ def _problem(op: Operator, value: Scalar | tuple[Scalar, ...]) -> str:
 
 
 def question(condition: Condition) -> Question:
-    """The condition, prepared once."""
     steps = tuple(condition.path.split("."))
     ask = _asked_of_value(condition)
     if condition.op == "exists":

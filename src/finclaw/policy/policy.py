@@ -222,7 +222,6 @@ class Policy:
             self.book.of(name)
 
     def always_denies(self, ctx: PolicyContext) -> bool:
-        """Whether no call of this tool may run for this person, whatever the arguments."""
         return self.may_deny_always and always_denies(ctx, self.book)
 
     def judge(self, ctx: PolicyContext) -> Judgement:
@@ -241,7 +240,6 @@ class Policy:
 
 
 def _settle(said: list[StageVerdict]) -> Judgement:
-    """Of stages among which no deny was."""
     stages = tuple(said)
     allowed = next((word for word in said if word.verdict == "allow" and not word.is_default), None)
     if allowed is not None:

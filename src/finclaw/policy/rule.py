@@ -100,8 +100,6 @@ class Rule:
 
 
 class PreparedRule:
-    """A rule that costs little to ask."""
-
     __slots__ = ("_ask", "order", "pattern", "reason", "rule", "verdict")
 
     def __init__(self, rule: Rule, place: int) -> None:
@@ -138,8 +136,6 @@ class _Rules(NamedTuple):
 
 
 class ToolRules:
-    """The rules about one tool."""
-
     def __init__(self, rules: Iterable[PreparedRule]) -> None:
         found: defaultdict[Whom, list[PreparedRule]] = defaultdict(list)
         for rule in sorted(rules, key=lambda each: each.order):
@@ -168,7 +164,6 @@ class ToolRules:
         return _first([rules.denies for whom in whoms if (rules := self._rules.get(whom))], args)
 
     def other(self, whoms: Iterable[Whom], args: Mapping[str, Any]) -> PreparedRule | None:
-        """The allow or approval that counts."""
         return _first([rules.others for whom in whoms if (rules := self._rules.get(whom))], args)
 
     def any(self, whoms: Sequence[Whom], args: Mapping[str, Any]) -> PreparedRule | None:

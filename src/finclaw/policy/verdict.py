@@ -27,7 +27,6 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
 
 
 def facts_of(tool: Tool, source: str = "") -> ToolFacts:
-    """What policy must know of a tool, read off the tool itself."""
     return ToolFacts(
         name=tool.spec.name,
         group=tool.group,

@@ -167,8 +167,7 @@ def _cores_in_base64(raw: bytes) -> Iterator[str]:
     """What base64 of anything that holds these bytes holds, for each of the three places where they may begin."""
     for before in range(3):
         written = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
-        first = (0, 2, 3)[before]
-        """The characters before this one depend on what stands before the secret."""
+        first = (0, 2, 3)[before]  # the characters before this one depend on what stands before the secret
         whole = (before + len(raw)) * 8 // 6
         core = written[first:whole]
         if len(core) >= SHORTEST:

@@ -51,9 +51,7 @@ def redact(text: str, *, finance: bool = True, patterns: Sequence[re.Pattern[str
     found = Redacted(known)
     if not _is_plain(known, patterns):
         found = redact_clean(clean(known), finance, patterns)
-    if known is text:
-        return found
-    return Redacted(found.text, found.kinds | _KNOWN)
+    return found if known is text else Redacted(found.text, found.kinds | _KNOWN)
 
 
 def redact_clean(text: str, finance: bool, patterns: Sequence[re.Pattern[str]]) -> Redacted:

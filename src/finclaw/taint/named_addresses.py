@@ -52,7 +52,6 @@ class NamedAddresses:
         """The same by what results say of their origin: a piece that is read later is no page of its own."""
 
     def read(self, messages: Sequence[Message], before: str) -> None:
-        """Everything up to the call of this id."""
         for message in messages:
             if message.source.kind == "user":
                 self._read_person(message)
@@ -133,7 +132,6 @@ class NamedAddresses:
         return True
 
     def _beginning(self, address: str) -> str | None:
-        """The one that was used least."""
         return min(self._pages.get(address, ()), key=self._used.__getitem__, default=None)
 
     @staticmethod

@@ -25,9 +25,7 @@ def origin_of(tool: Tool, args: Mapping[str, Any]) -> str:
     if tool.group in OUR_OWN or (tool.own_results and tool.group not in NEVER_OUR_OWN):
         return ""
     where = next((str(args[key]) for key in _WHERE if key in args), "")
-    if not where:
-        return format_origin(tool.spec.name)
-    return format_origin(f"{tool.spec.name} {where}")
+    return format_origin(f"{tool.spec.name} {where}" if where else tool.spec.name)
 
 
 def format_origin(origin: str) -> str:

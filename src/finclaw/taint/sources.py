@@ -4,7 +4,7 @@ Every other module asks here: for an inbound message, a conversation, a quoted l
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from finclaw.kernel.envelope import Inbound
@@ -14,10 +14,8 @@ from finclaw.redaction.clean import INVISIBLE
 
 SOURCES: Final = "sources"
 """The metadata of a message that stands for such words, as a summary does, or holds them: where they came from."""
-
 AUTHOR: Final = "author"
 """The metadata of a person's message in a shared chat: the id of who wrote it. To everybody else it is a stranger's."""
-
 _BY: Final = "message by "
 QUOTED: Final = "words that the person quoted"
 _BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
@@ -62,9 +60,7 @@ def is_typed(inbound: Inbound) -> bool:
 
 def context_sources(provided: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the sources of the untrusted text among the fields of a turn's context."""
-    if not provided.get("news_context"):
-        return ()
-    return ("news headlines",)
+    return ("news headlines",) if provided.get("news_context") else ()
 
 
 def sources_read(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -76,13 +72,8 @@ def sources_of(message: Message) -> Sequence[str]:
     quoted: Sequence[str] = ()
     if message.source.kind == "user" and _QUOTE.search(message.text):
         quoted = (QUOTED,)
-    about = message.metadata
-    if (
-        len(message.blocks) == 1
-        and isinstance(message.blocks[0], Text)
-        and SOURCES not in about
-        and AUTHOR not in about
-    ):
+    is_text = len(message.blocks) == 1 and isinstance(message.blocks[0], Text)
+    if is_text and SOURCES not in message.metadata and AUTHOR not in message.metadata:
         return quoted  # as most are, and there may be ten thousand
     sources = list(kept_sources(message))
     author: object = message.metadata.get(AUTHOR)
@@ -149,7 +140,7 @@ def passed_on_by(sender_id: str) -> str:
 
 
 def kept_sources(message: Message) -> Iterator[str]:
-    """Those that stand beside it, and not in its results."""
+    """Return the sources of the message itself, without those of its results."""
     return _read_sources(message.metadata)
 
 
@@ -179,11 +170,7 @@ _MOST_SOURCES: Final = 50
 def remember_taint(conversation: ConversationView, before: Sequence[str]) -> Patch | None:
     """For when messages have gone: what was answered under their spell stays, so the last one remembers them."""
     left = [message for message in conversation.next_messages if not message.passing]
-    known = frozenset(sources_read(left))
-    lost = [source for source in before if source not in known]
-    if not lost or not left:
-        return None
-    return _add_sources(left[-1], lost)
+    return _add_sources(left[-1], before, frozenset(sources_read(left))) if left else None
 
 
 def remember_note(conversation: ConversationView, sources: Sequence[str], input_id: str) -> Patch | None:
@@ -191,12 +178,11 @@ def remember_note(conversation: ConversationView, sources: Sequence[str], input_
     turn_input = next((each for each in reversed(conversation.next_messages) if each.id == input_id), None)
     if turn_input is None or turn_input.passing:
         return remember_taint(conversation, sources)
-    known = frozenset(sources_of(turn_input))
+    return _add_sources(turn_input, sources, frozenset(sources_of(turn_input)))
+
+
+def _add_sources(message: Message, sources: Sequence[str], known: Collection[str]) -> Patch | None:
     lost = [source for source in sources if source not in known]
     if not lost:
         return None
-    return _add_sources(turn_input, lost)
-
-
-def _add_sources(message: Message, sources: Sequence[str]) -> Patch:
-    return Patch(message.id, {SOURCES: limit_sources([*sources, *kept_sources(message)], _MOST_SOURCES)})
+    return Patch(message.id, {SOURCES: limit_sources([*lost, *kept_sources(message)], _MOST_SOURCES)})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from finclaw.builtins.memory.notes import MIGRATIONS, NoteStore
-from finclaw.builtins.memory.words import index_words, query_words
+from finclaw.builtins.ranking import index_words, query_words
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)

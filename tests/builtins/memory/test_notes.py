@@ -13,7 +13,7 @@ from tests.machine import examples
 from tests.support.disk import Disk
 
 from finclaw.builtins.memory.notes import MIGRATIONS, MOST_NOTES, NoteStore, TooManyNotes
-from finclaw.builtins.memory.words import query_words
+from finclaw.builtins.ranking import query_words
 from finclaw.errors import StoreFailed
 from finclaw.storage.sqlite.extension import ExtensionDatabase
 

@@ -68,7 +68,6 @@ class McpConnection:
         self._ending = ConnectionEnd()
 
     async def run(self) -> None:
-        """Until cancelled."""
         pause = _PAUSE
         while True:
             began = self._clock.monotonic()

@@ -47,10 +47,7 @@ class RemoteTool:
     isolation: Isolation = "loop"
     quote: Quote | None = None
 
-    @property
-    def own_results(self) -> bool:
-        """False: they are the server's."""
-        return False
+    own_results: bool = False
 
     def is_same(self, other: "RemoteTool") -> bool:
         return (self.digest, self.remote_name) == (other.digest, other.remote_name)
@@ -60,8 +57,6 @@ class RemoteTool:
 
 
 class Offers:
-    """Registered tools of a server."""
-
     def __init__(
         self, server: str, settings: McpSettings, pins: Pins, tools: ToolsApi, clock: Clock, logger: logging.Logger
     ) -> None:

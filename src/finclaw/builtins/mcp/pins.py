@@ -51,11 +51,7 @@ class Definition(Struct, frozen=True):
         return text
 
     def digest(self) -> str:
-        return self.digest_of(self.text())
-
-    @staticmethod
-    def digest_of(text: str) -> str:
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(self.text().encode()).hexdigest()
 
 
 class ReadTool(Struct, frozen=True):
@@ -73,7 +69,7 @@ def read_tool(server: str, definition: Definition) -> ReadTool:
     digest = ""
     try:
         text = definition.text()
-        digest = definition.digest_of(text)
+        digest = hashlib.sha256(text.encode()).hexdigest()
         return ReadTool(definition, digest, text, spec_of(server, definition))
     except ExtensionError as error:
         problem = str(error)

@@ -13,8 +13,15 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from finclaw.builtins.basics import BasicCommand
-from finclaw.builtins.memory.notes import LONGEST, MIGRATIONS, Note, NoteStore, owner_name, quote_notes
-from finclaw.builtins.memory.words import normalize_text
+from finclaw.builtins.memory.notes import (
+    LONGEST,
+    MIGRATIONS,
+    Note,
+    NoteStore,
+    normalize_text,
+    owner_name,
+    quote_notes,
+)
 from finclaw.builtins.note import note_under, put_note
 from finclaw.errors import SessionError, ToolDenied, ToolError
 from finclaw.kernel.envelope import Inbound

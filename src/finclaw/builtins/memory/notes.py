@@ -1,5 +1,6 @@
 """The store of notes: numbered for each person, found by their words, and gone when they are forgotten."""
 
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -9,8 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.builtins.memory.words import forms, index_words, normalize_text, query_words
-from finclaw.builtins.ranking import rarity, weigh
+from finclaw.builtins.ranking import forms, index_words, query_words, rarity, weigh
 from finclaw.errors import ToolError
 from finclaw.ids import parts_of
 from finclaw.kernel.extension import Database, Transaction
@@ -40,7 +40,7 @@ MIGRATIONS: Final = (
     """,
     # Each on a line of its own; empty for what is the person's own word.
     "ALTER TABLE notes ADD COLUMN sources TEXT NOT NULL DEFAULT ''",
-    # By which rules of `words.py` the index was made: it is made anew when they are others.
+    # By which rules of `ranking.py` the index was made: it is made anew when they are others.
     "CREATE TABLE index_rules (version INTEGER NOT NULL)",
     # A plain table of words, where the first was one that SQLite alone has. Words stand in it under their owner's
     # number: a question can meet nobody else's, whatever it says.
@@ -172,7 +172,6 @@ class NoteStore:
         return await self._of(owner, lambda rows, who: _remove(rows, where, (who, number)) == 1, False)
 
     async def clear(self, owner: str) -> int:
-        """How many there were."""
         return await self._of(owner, lambda rows, who: _remove(rows, "owner = ?", (who,)), 0)
 
     async def forget_owner(self, owner: str) -> int:
@@ -231,6 +230,11 @@ def _former_names(person: Person) -> tuple[str, ...]:
     known = (person.id, *person.former)
     spelled = (owner_name(SenderId.parse(who)) for who in known if who.count(":") > 1 and all(parts_of(who)))
     return tuple(name for name in dict.fromkeys((*person.former, *spelled)) if name != person.id)
+
+
+def normalize_text(text: str) -> str:
+    """Return what two spellings of one note have in common."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" .!?。…")
 
 
 # ── inside a transaction ────────────────────────────────────────────────────────────────────────────────────

@@ -224,7 +224,6 @@ class SearchServices:
         self._settings = settings
 
     def chain(self) -> list[tuple[str, SearchFunction]]:
-        """Those that are set up, by name."""
         chosen = self._settings
         known: tuple[tuple[bool, str, SearchFunction], ...] = (
             (chosen.brave_key is not None, "Brave", self.ask_brave),
