@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from finclaw.builtins.calculator.functions import CONTEXT, FUNCTIONS, MANY, OPERATORS, RATIOS, ZERO, Impossible, settle
-from finclaw.builtins.calculator.steps import CannotCalculate, Step, Token, read_steps
+from finclaw.builtins.calculator.steps import CannotCalculate, Expression, Token, read_steps
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput
 from finclaw.text import shorten
@@ -76,7 +76,7 @@ def calculate(expression: str, now: datetime, known: Sequence[Fact] = ()) -> Too
     return ToolOutput("\n".join(lines), tuple(facts))
 
 
-def _find_inputs(steps: Sequence[Step], known: Sequence[Fact]) -> tuple[str, ...]:
+def _find_inputs(steps: Sequence[Expression], known: Sequence[Fact]) -> tuple[str, ...]:
     """Return the names of the newest facts that the figures of the expression are equal to."""
     figures = {token.value for step in steps for token in step.tokens if token.kind == "number"} - _COMMON
     found: dict[Decimal, str] = {}
@@ -105,7 +105,7 @@ def _visible_digits(value: Decimal) -> Decimal:
     return value.normalize(_SHOWING)
 
 
-def evaluate(steps: Sequence[Step]) -> list[Result]:
+def evaluate(steps: Sequence[Expression]) -> list[Result]:
     evaluation = _Evaluation()
     with localcontext(CONTEXT):
         for step in steps:
@@ -120,7 +120,7 @@ class _Evaluation:
         self._parts: dict[ast.AST, _Part] = {}
         self._work = 0
 
-    def run(self, step: Step) -> None:
+    def run(self, step: Expression) -> None:
         if step.name.lower() in (*FUNCTIONS, "none", "of"):
             raise CannotCalculate(step.at, f"{step.name!r} has a meaning already; choose another name")
         self._tokens = step.tokens

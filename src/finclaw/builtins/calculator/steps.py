@@ -52,27 +52,27 @@ class Token(NamedTuple):
         return self.kind in ("number", "name", "reference") or self.text in (")", "]", "%")
 
 
-class Step(NamedTuple):
+class Expression(NamedTuple):
     name: str  # before the `=`, or empty
     at: int
     tokens: list[Token]
 
 
-def read_steps(text: str) -> tuple[list[Step], str]:
+def read_steps(text: str) -> tuple[list[Expression], str]:
     """Return the steps and the sign of the currency that was left out, or raise CannotCalculate."""
     if len(text) > LONGEST:
         raise CannotCalculate(
             LONGEST + 1, f"an expression has at most {LONGEST} characters; calculate in several calls"
         )
     tokenizer = _Tokenizer(text)
-    steps: list[Step] = []
-    step = Step("", 0, [])
+    steps: list[Expression] = []
+    step = Expression("", 0, [])
     for token in tokenizer.read():
         if token.text in (";", ""):
             if step.tokens or step.name:
                 _check_order(step, token)
                 steps.append(step)
-            step = Step("", 0, [])
+            step = Expression("", 0, [])
         elif len(steps) == _MOST_STEPS:
             raise CannotCalculate(token.at, f"at most {_MOST_STEPS} steps; calculate in several calls")
         elif token.text != "=":
@@ -80,13 +80,13 @@ def read_steps(text: str) -> tuple[list[Step], str]:
         elif step.name or [each.kind for each in step.tokens] != ["name"]:
             raise CannotCalculate(token.at, "only a name can be given a value, as in a = 3; to compare, write ==")
         else:
-            step = Step(step.tokens[0].text, step.tokens[0].at, [])
+            step = Expression(step.tokens[0].text, step.tokens[0].at, [])
     if not steps:
         raise CannotCalculate(len(text) + 1, "there is nothing to calculate")
     return steps, tokenizer.currency
 
 
-def _check_order(step: Step, end: Token) -> None:
+def _check_order(step: Expression, end: Token) -> None:
     operators = 0
     for last, token in pairwise((Token("sign", "", step.at), *step.tokens, end)):
         if last.text == "%" and token.starts_operand:
