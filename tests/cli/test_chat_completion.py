@@ -6,19 +6,18 @@ import pytest
 from tests.cli.chat_terminal import ENTER, chatting, reachable
 from tests.cli.trading_chat import ORDER, trading
 
-from finclaw.cli.chat.commands import Completer, KnownCommands, ShownIds
-from finclaw.cli.chat.event_queue import EventQueue, News, UnsolicitedMessage
+from finclaw.cli.chat.commands import Completer, KnownCommands
 from finclaw.testing.provider import ScriptedProvider
 from finclaw.transcript.approval_ids import new_approval_id, short_id
 
 COMMANDS = KnownCommands("/", ("approve", "approvals", "deny", "help"))
 
 
-def heard(*texts: str) -> EventQueue:
-    feed = EventQueue()
+def completer(*texts: str) -> Completer:
+    shown = Completer(COMMANDS)
     for text in texts:
-        feed.put(UnsolicitedMessage("m", text))
-    return feed
+        shown.note(text)
+    return shown
 
 
 @pytest.mark.parametrize(
@@ -36,23 +35,21 @@ def heard(*texts: str) -> EventQueue:
     ],
 )
 def test_what_is_offered(line: str, offered: list[str]) -> None:
-    feed = heard("Yes: /approve ap-1bbbbbbb", "ap-7aaaaaaa  broker__order  → 09:05")
-    assert list(Completer(feed.ids, COMMANDS).candidates(line)) == offered
+    shown = completer("Yes: /approve ap-1bbbbbbb", "ap-7aaaaaaa  broker__order  → 09:05")
+    assert list(shown.candidates(line)) == offered
 
 
 def test_what_was_decided_is_not_offered_any_more() -> None:
     one, other = new_approval_id(), new_approval_id()
-    feed = heard(f"/approve {short_id(one)}", f"/approve {short_id(other)}")
-    feed.put(News("approval", {"approval_id": one, "change": "approved"}))
-    assert list(Completer(feed.ids, COMMANDS).candidates("/approve ")) == [short_id(other)]
+    shown = completer(f"/approve {short_id(one)}", f"/approve {short_id(other)}")
+    shown.note_change({"approval_id": one, "change": "approved"})
+    assert list(shown.candidates("/approve ")) == [short_id(other)]
 
 
 def test_a_long_chat_keeps_the_newest() -> None:
-    ids = ShownIds()
-    for number in range(500):
-        ids.note(f"ap-1{number:07}")
-    assert len(ids.beginning("")) == 100
-    assert ids.beginning("")[0] == "ap-10000499"
+    shown = completer(*[f"ap-1{number:07}" for number in range(500)])
+    assert len(shown.candidates("/approve ")) == 100
+    assert shown.candidates("/approve ")[0] == "ap-10000499"
 
 
 async def test_tab_completes_the_id_of_a_card(tmp_path: Path, toolkit: bool) -> None:

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 from tests.cli.chat_terminal import (
     BACKSPACE,
     CTRL_C,
@@ -21,12 +22,15 @@ from tests.cli.chat_terminal import (
 )
 from tests.web.gateway import MemoryGateway, answer
 
+from finclaw.kernel.extension import ExtensionApi
+from finclaw.kernel.port import ToolOutput, ToolScope
 from finclaw.testing.provider import ScriptedProvider, call, hold, reply, say
+from finclaw.tools.define import tool
 
 
 async def test_a_first_conversation_in_korean(tmp_path: Path, toolkit: bool) -> None:
     with chatting(tmp_path, "--demo", toolkit=toolkit) as terminal:
-        greeting = await terminal.expect("\n>")
+        greeting = await terminal.prompt()
         assert "DEMO market" in greeting
         assert "데모 시장" in greeting
         assert greeting.count("\n") <= 4
@@ -81,7 +85,7 @@ async def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path: Path, toolk
             await terminal.expect("The first part.")
             terminal.type(CTRL_C)
             await terminal.expect("Stopped.")
-            assert "ended as" not in await terminal.expect("\n>")
+            assert "ended as" not in await terminal.prompt()
             terminal.type("And now?" + ENTER)
             await terminal.expect("Something else.")
             await terminal.prompt()
@@ -112,7 +116,7 @@ async def test_with_a_gateway_of_its_own_what_was_stopped_is_not_taken_up_again(
         await terminal.interrupt("끝내려면 Ctrl-C를 한 번 더")
         await terminal.prompt()
         terminal.type("하나 알려줘" + ENTER)
-        await terminal.expect("…")
+        await terminal.see("\n…")
         terminal.type(CTRL_C)
         await terminal.expect("중단했습니다.")
         await terminal.prompt()
@@ -133,9 +137,9 @@ async def test_a_second_ctrl_c_does_not_wait_for_the_end(tmp_path: Path, stoppab
             terminal.type("go" + ENTER)
             inbound_id = await gateway.next_id()
             gateway.stoppable += [inbound_id] if stoppable else []
-            await terminal.expect("…")
+            await terminal.see("\n…")
             terminal.type(CTRL_C)
-            await terminal.expect("stopping")
+            await terminal.see("stopping")
             if stoppable:
                 await gateway.stopping.wait()
             terminal.type(CTRL_C)
@@ -151,10 +155,10 @@ async def test_what_the_gateway_will_not_stop(tmp_path: Path, monkeypatch: pytes
             await terminal.prompt()
             terminal.type("go" + ENTER)
             inbound_id = await gateway.next_id()
-            await terminal.expect("…")
+            await terminal.see("\n…")
             terminal.type(CTRL_C)
             await terminal.expect("could not stop it")
-            assert "its answer is on its way" in await terminal.expect("\n>")
+            assert "its answer is on its way" in await terminal.prompt()
             await gateway.end(inbound_id, answer("There it is."))
             terminal.type("/last" + ENTER)
             await terminal.expect("There it is.")
@@ -167,7 +171,7 @@ async def test_what_was_never_taken_is_stopped_when_it_is(tmp_path: Path) -> Non
             terminal = stack.enter_context(chatting(tmp_path))
             await terminal.prompt()
         terminal.type("Are you there?" + ENTER)
-        await terminal.expect("does not answer")
+        await terminal.see("does not answer")
         terminal.type(CTRL_C)
         await terminal.expect("The gateway does not answer. As long")
         await terminal.prompt()
@@ -198,7 +202,8 @@ async def test_ctrl_c_at_the_prompt(tmp_path: Path, toolkit: bool) -> None:
         await terminal.prompt()
         terminal.type("half a questi")
         await terminal.expect("questi")
-        await terminal.interrupt("\n>")
+        terminal.type(CTRL_C)
+        await terminal.prompt()
         await terminal.interrupt("Ctrl-C again")
         await terminal.prompt()
         terminal.type("/help" + ENTER)  # whoever goes on has not left
@@ -209,23 +214,46 @@ async def test_ctrl_c_at_the_prompt(tmp_path: Path, toolkit: bool) -> None:
         assert await terminal.leave() == 0
 
 
+class SlowTool:
+    """An extension with a tool that works until the test releases it."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+
+    def register(self, api: ExtensionApi) -> None:
+        @tool("slow__look", "Looks.", group="finance")
+        async def look(_: Looked, __: ToolScope) -> ToolOutput:
+            await self.released.wait()
+            return ToolOutput("looked")
+
+        api.tools.register(look)
+
+
+class Looked(Struct):
+    pass
+
+
 async def test_tools_are_seen_at_work_and_previews_replaced(tmp_path: Path) -> None:
-    looked, released = asyncio.Event(), asyncio.Event()
+    slow, looked = SlowTool(), asyncio.Event()
     provider = ScriptedProvider(
-        reply(say("Let me look that up. "), hold(looked), call("market__quote", {"symbol": "AAPL"})),
-        reply(hold(released), say("Here it is.")),
+        reply(say("Let me look that up. "), hold(looked), call("slow__look", {})),
+        reply(call("market__quote", {"symbol": "AAPL"})),
+        "Here it is.",
     )
-    async with house(tmp_path, provider) as app, reachable(tmp_path, app):
+    async with house(tmp_path, provider, slow) as app, reachable(tmp_path, app):
         with chatting(tmp_path) as terminal:
             await terminal.prompt()
             terminal.type("AAPL?" + ENTER)
             await terminal.expect("Let me look that up.")
             looked.set()
-            await terminal.expect("looking up market__quote")
-            released.set()
+            await terminal.see("\n… looking up slow__look")
+            slow.released.set()
             await terminal.expect("Here it is.")
             await terminal.expect("source: demo market, as of")
             await terminal.prompt()
+    assert "Let me look that up." not in terminal.text
 
 
 async def test_keys_typed_during_an_answer_wait_for_the_prompt(tmp_path: Path, toolkit: bool) -> None:
@@ -236,7 +264,11 @@ async def test_keys_typed_during_an_answer_wait_for_the_prompt(tmp_path: Path, t
             await terminal.prompt()
             terminal.type("go" + ENTER)
             await terminal.expect("One moment.")
-            await terminal.type_ahead("다음" if toolkit else "다음" + ENTER)
+            if toolkit:
+                terminal.type("다음")
+                await terminal.see("> 다음")
+            else:
+                await terminal.type_ahead("다음" + ENTER)
             released.set()
             await terminal.expect("Done.")
             await terminal.expect("> 다음")
@@ -254,9 +286,9 @@ async def test_a_message_typed_during_an_answer_is_sent_at_once_and_steers_it(tm
             terminal.type("AAPL?" + ENTER)
             await terminal.expect("One moment.")
             terminal.type(PASTE_BEGIN + "원화로\n부탁" + PASTE_END + "해" + BACKSPACE)
-            await terminal.expect("> 원화로 부탁")  # below the answer, in one line
+            await terminal.see("One moment.\n…\n> 원화로\n  부탁")  # below the answer
             terminal.type(ENTER)
-            await terminal.expect("> 원화로\r\n  부탁")  # above it
+            await terminal.see("> 원화로\n  부탁\nOne moment.")  # above it
             while len(app.queue("main:web:owner:direct:main+owner")) < 2:  # noqa: ASYNC110  nobody is told
                 await asyncio.sleep(0.01)
             released.set()
@@ -267,7 +299,7 @@ async def test_a_message_typed_during_an_answer_is_sent_at_once_and_steers_it(tm
             await terminal.expect("Here it is.")
             await terminal.prompt()
             terminal.type(UP + UP)
-            await terminal.expect("부탁")
+            await terminal.expect("> 원화로\n  부탁")
     assert [each.text for each in provider.requests[1].messages if "부탁" in each.text] != []
     assert "Never." not in terminal.text
 
@@ -298,11 +330,11 @@ async def test_esc_stops_the_answer_and_no_other_key_does(tmp_path: Path) -> Non
             await terminal.prompt()
             terminal.type("go" + ENTER)
             await terminal.expect("One moment.")
-            await terminal.type_ahead(f"next{LEFT}{LEFT}{LEFT}{LEFT}")  # each begins with the same character as Esc
+            terminal.type(f"next{LEFT}{LEFT}{LEFT}{LEFT}the ")  # an arrow begins with the same character as Esc
+            await terminal.see("> the next")
             terminal.type(ESC)
             await terminal.expect("Stopped.")
-            await terminal.prompt()
-            terminal.type("the " + ENTER)
+            terminal.type(ENTER)
             await terminal.expect("Second.")
             await terminal.prompt()
             assert provider.requests[1].messages[-1].text.strip() == "the next", "what was typed meanwhile is kept"

@@ -55,9 +55,9 @@ async def test_what_was_typed_while_the_gateway_was_away_is_answered_once(tmp_pa
     async with AsyncExitStack() as stack:
         async with house(tmp_path, ScriptedProvider()) as app, reachable(tmp_path, app):
             terminal = stack.enter_context(chatting(tmp_path))
-            assert "through the gateway at http://127.0.0.1:" in await terminal.expect("\n>")
+            assert "through the gateway at http://127.0.0.1:" in await terminal.prompt()
         terminal.type("Are you there?" + ENTER)
-        await terminal.expect("does not answer")
+        await terminal.see("does not answer")
         async with house(tmp_path, provider) as app, reachable(tmp_path, app):
             await terminal.expect("Here I am again.")
             await terminal.prompt()
@@ -75,7 +75,7 @@ async def test_an_answer_that_ended_while_nobody_could_hear(tmp_path: Path) -> N
             await terminal.prompt()
             terminal.type("go" + ENTER)
             await terminal.expect("The beginning.")
-        await terminal.expect("does not answer")
+        await terminal.see("does not answer")
         released.set()
         await app.idle()
         async with reachable(tmp_path, app):
@@ -98,7 +98,7 @@ async def test_a_gateway_that_starts_anew_in_the_middle_of_an_answer(
             await terminal.prompt()
             terminal.type("go" + ENTER)
             await terminal.expect("An old beginning.")
-        await terminal.expect("does not answer")
+        await terminal.see("does not answer")
         async with house(tmp_path, second) as app, reachable(tmp_path, app):
             await terminal.expect("being made again")
             released.set()

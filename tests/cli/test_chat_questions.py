@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from finclaw.cli.chat.commands import KnownCommands
-from finclaw.cli.chat.editor import KEPT, LineHistory
 from finclaw.cli.chat.event_queue import (
     CaughtUp,
     Connected,
@@ -22,6 +21,7 @@ from finclaw.cli.chat.event_queue import (
     Taken,
     UnsolicitedMessage,
 )
+from finclaw.cli.chat.keyboard import KEPT, LineHistory
 from finclaw.cli.chat.questions import PendingQuestions, QuestionEnd
 from finclaw.cli.chat.remote import parse_events
 from finclaw.cli.chat.screen import sources
@@ -162,13 +162,11 @@ def test_refused_for_now_and_for_good(desk: PendingQuestions) -> None:
 
 
 def test_a_feed_in_order() -> None:
-    feed, told = EventQueue(), list[str]()
+    feed = EventQueue()
     assert feed.get(0) is None
-    feed.on_news = lambda: told.append("told")
     feed.put(Connected())
     feed.put(Lost())
     assert [feed.get(0), feed.get(1), feed.get(0.01)] == [Connected(), Lost(), None]
-    assert (told, feed.empty) == (["told", "told"], True)
 
 
 def test_events_of_a_stream() -> None:
@@ -193,6 +191,7 @@ def test_sources_where_the_reply_names_none() -> None:
 def test_history_is_kept_in_measure(tmp_path: Path) -> None:
     history = LineHistory(tmp_path)
     assert [history.add(text) for text in ("하나", "하나", "two\nlines")] == [True, False, True]
+    assert not history.add("/quit")
     with (tmp_path / "chat_history").open("ab") as file:
         file.write(b'{"not": "text"}\n"cut sho')
     assert LineHistory(tmp_path).lines == ["하나", "two\nlines"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.cli.chat_terminal import CTRL_D, ENTER, LEFT, chatting, reachable
+from tests.cli.chat_terminal import CTRL_C, CTRL_D, ENTER, LEFT, chatting, reachable
 from tests.cli.terminal import finclaw
 from tests.cli.trading_chat import ORDER, kim_wants_to_buy, kims, trading
 
@@ -62,7 +62,7 @@ async def test_a_card_of_somebody_elses_request_appears_while_a_line_is_typed(
             await terminal.expect("owner (web:owner:owner)")
             await terminal.prompt()
             terminal.type("가나 다" + LEFT)
-            await terminal.expect("다")
+            await terminal.see("가나 다")
             approval = await kim_wants_to_buy(app, text)
             (addressee,) = approval.sent_to
             await terminal.expect(title)
@@ -100,7 +100,7 @@ async def test_a_card_in_the_middle_of_an_answer_tears_nothing(tmp_path: Path) -
         with chatting(tmp_path) as terminal:
             await terminal.prompt()
             terminal.type("/whoami" + ENTER)
-            await terminal.expect("\n>")
+            await terminal.prompt()
             terminal.type("go" + ENTER)
             await terminal.expect("The first part.")
             await app.accept(kims("buy", "k"))
@@ -167,11 +167,12 @@ async def test_a_line_of_several_rows_and_an_interrupt_behind_it(tmp_path: Path)
         with chatting(tmp_path, columns=20) as terminal:
             await terminal.prompt()
             terminal.type("a line that is longer than the screen")
-            await terminal.expect("ger than the scre")  # in rows of its own making
+            await terminal.see("\n  ger than the scre")  # in rows of its own making
             await remark(app, "A remark.", "1")
             await terminal.expect("A remark.")
-            await terminal.expect("ger than the scre")
-            await terminal.interrupt("\n>")
+            await terminal.expect("\n  ger than the scre")
+            terminal.type(CTRL_C)
+            await terminal.prompt()
             await terminal.interrupt("Ctrl-C again")
 
 

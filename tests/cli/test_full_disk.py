@@ -62,7 +62,7 @@ async def test_ask_at_a_terminal_says_why_the_answer_does_not_come(tmp_path: Pat
 async def test_the_chat_says_why_the_answer_does_not_come(tmp_path: Path) -> None:
     async with outage(tmp_path) as trouble:
         with chatting(tmp_path, columns=300) as terminal:
-            await terminal.expect("\n>")
+            await terminal.prompt()
             terminal.type("how much?" + ENTER)
             await trouble.begin()
             await terminal.expect(ENGLISH)

@@ -68,18 +68,6 @@ def width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
-def rows_down(text: str, columns: int) -> int:
-    """How many rows below its first row the cursor stands after this text was printed at the left margin."""
-    rows = column = 0
-    for char in text:
-        if char == "\n" or column + width(char) > columns:
-            rows += 1
-            column = 0
-        if char != "\n":
-            column += width(char)
-    return rows
-
-
 def wrap(text: str, columns: int) -> str:
     """Lines that are too long are broken between words, so that no figure is torn in two. Columns: at least 2."""
     return "\n".join("\n".join(_rows(line, columns)) for line in text.split("\n"))

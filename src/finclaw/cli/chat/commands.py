@@ -23,8 +23,8 @@ def is_leaving(text: str) -> bool:
     return text.strip().casefold() in LEAVE
 
 
-def waits_for_prompt(text: str) -> bool:
-    """Whether the chat obeys it only when no answer is awaited: leaving, and looking back."""
+def waits_for_end(text: str) -> bool:
+    """Return whether the chat obeys it only when no answer is awaited: leaving, and looking back."""
     return is_leaving(text) or answers_wanted(text) is not None
 
 
@@ -76,13 +76,16 @@ _OVER: Final = frozenset({"approved", "denied", "expired", "run", "failed", "dri
 _MOST: Final = 100
 
 
-class ShownIds:
-    """The ids of approvals in what the gateway said, the newest first, without those that have been decided."""
+class Completer:
+    """A completer of the last word of a line: names of commands, and ids of approvals that were shown here."""
 
-    def __init__(self) -> None:
+    def __init__(self, commands: KnownCommands) -> None:
+        self._commands = commands
         self._ids: dict[str, None] = {}
+        """The newest last, without those that have been decided."""
 
     def note(self, text: str) -> None:
+        """Offer the ids in a text that is shown."""
         for found in _ID.findall(text):
             self._ids.pop(found, None)
             self._ids[found] = None
@@ -90,22 +93,11 @@ class ShownIds:
             del self._ids[next(iter(self._ids))]
 
     def note_change(self, data: dict[str, Any]) -> None:
-        """Of an approval, as the live stream tells it: by its whole id."""
+        """Stop offering an approval that is decided; the live stream tells it by its whole id."""
         if data.get("change") in _OVER:
             whole = str(data.get("approval_id", ""))
             for shown in [each for each in self._ids if whole.startswith(each)]:
                 del self._ids[shown]
-
-    def beginning(self, typed: str) -> list[str]:
-        return [each for each in reversed(self._ids) if each.startswith(typed.lower())]
-
-
-class Completer:
-    """A completer of the last word of a line."""
-
-    def __init__(self, ids: ShownIds, commands: KnownCommands) -> None:
-        self._ids = ids
-        self._commands = commands
 
     def candidates(self, line: str) -> Sequence[str]:
         prefix = self._commands.prefix
@@ -116,5 +108,5 @@ class Completer:
             typed = line.removeprefix(prefix)
             return [prefix + name for name in sorted(self._commands.names) if name.startswith(typed)]
         if len(words) == 2 and words[0].removeprefix(prefix).casefold() in _DECIDES:
-            return self._ids.beginning(words[1])
+            return [shown for shown in reversed(tuple(self._ids)) if shown.startswith(words[1].lower())]
         return ()

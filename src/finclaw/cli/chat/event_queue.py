@@ -1,12 +1,10 @@
-"""A queue of events for the chat: what the gateway sends, and what the person does while an answer is awaited."""
+"""A queue of events for the chat: what the gateway sends and what the person does."""
 
-from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from msgspec import Struct
 
-from finclaw.cli.chat.commands import ShownIds
 from finclaw.web.view import MessageView
 
 
@@ -19,7 +17,7 @@ class Taken(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """The gateway did not take the message. `final`: sending it again will not help, so it is not."""
+    """The gateway did not take the message. `final`: it is not sent again."""
 
     message_id: str
     reason: str
@@ -48,7 +46,7 @@ class UnsolicitedMessage(Struct, frozen=True):
 
 
 class CaughtUp(Struct, frozen=True):
-    """A new place in the conversation: everything up to it was delivered; `told` are those after the old place."""
+    """A new position in the conversation: everything up to it was delivered; `told` are those after the old one."""
 
     after: str
     told: frozenset[str] = frozenset()
@@ -66,71 +64,36 @@ class Connected(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """The gateway does not answer. `reason` says more where there is more to say."""
+    """The gateway does not answer; the reason may be empty."""
 
     reason: str = ""
 
 
 class Interrupted(Struct, frozen=True):
-    """A Ctrl-C or Esc while an answer was awaited."""
+    """A Ctrl-C on an empty line or during an answer, or Esc. `leaves`: where nothing can be stopped, as Ctrl-C does."""
 
     leaves: bool = True
-    """Whether it leaves where nothing is to be stopped, as Ctrl-C does and Esc does not."""
 
 
 class TypedLine(Struct, frozen=True):
-    """A message that was typed, and sent with Enter, while an answer was awaited."""
+    """A message that was sent with Enter."""
 
     text: str
-
-
-class DraftChanged(Struct, frozen=True):
-    """The message that is being typed while an answer is awaited."""
-
-    text: str
-    waits: bool = False
-    """Whether it waits for the prompt, with the keys behind it."""
 
 
 GatewayItem = Taken | Refused | News | Seen | UnsolicitedMessage | CaughtUp | NotStopped | Connected | Lost
-Item = GatewayItem | Interrupted | TypedLine | DraftChanged
+Item = GatewayItem | Interrupted | TypedLine
 
 
 class EventQueue:
-    """A queue filled from any thread and from signal handlers (`SimpleQueue.put` may interrupt itself); read by one."""
+    """A queue filled from any thread and from signal handlers (`SimpleQueue.put` may interrupt itself)."""
 
     def __init__(self) -> None:
         self._items: SimpleQueue[Item] = SimpleQueue()
-        self.ids = ShownIds()
-        """Of approvals, for whoever completes what is typed."""
-        self.on_news: Callable[[], None] | None = None
-        """Called, in the filling thread, after each item; an editor uses it to show news above its prompt."""
-
-    def put(self, item: Item) -> None:
-        self._note_ids(item)
-        self._items.put(item)
-        if (tell := self.on_news) is not None:
-            tell()
-
-    def _note_ids(self, item: Item) -> None:
-        match item:
-            case UnsolicitedMessage(text=text):
-                self.ids.note(text)
-            case News(type="outcome", data={"reply": str(reply)}):
-                self.ids.note(reply)
-            case News(type="approval", data=data):
-                self.ids.note_change(data)
-            case Seen(view=MessageView(reply=str(reply))):
-                self.ids.note(reply)
-            case _:
-                pass
-
-    @property
-    def empty(self) -> bool:
-        return self._items.empty()
+        self.put = self._items.put
 
     def get(self, seconds: float) -> Item | None:
-        """The next item; None if there is none within the seconds."""
+        """Return the next item; None if there is none within the seconds."""
         try:
             return self._items.get(timeout=seconds) if seconds > 0 else self._items.get_nowait()
         except Empty:

@@ -1,9 +1,6 @@
-"""The screen of the chat, and how a question is drawn on it.
+"""The screen of the chat: lines that stay, and below them what may still change: an answer that grows and a status.
 
-The cursor always stands behind the answer so far; what is in progress stands below it.
-
-The status below is one line that never wraps, so erasing everything behind the cursor erases it. A preview that turns
-out differently is erased as a whole if it is still on the screen, and else marked as written anew.
+What has outgrown the screen stays. An answer that turns out differently after that is marked as written again.
 """
 
 import os
@@ -13,137 +10,148 @@ from contextlib import contextmanager
 from datetime import UTC
 from typing import Final, TextIO
 
-from finclaw.cli.chat.markdown import GrowingMarkdown, apply_styles, clean_text, find_unchanged, set_markdown
+from finclaw.cli.chat.markdown import MARKS, apply_styles, clean_text, set_markdown, without_last_table
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.texts import Texts
-from finclaw.cli.formatting import cut, rows_down, text_columns, wrap
+from finclaw.cli.formatting import cut, wrap
 from finclaw.web.view import OutcomeView
 
-_TAB = " " * 4
+_TAB: Final = " " * 4
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
-_ERASE_BEHIND = "\x1b[J"
-_ROOM_BELOW = "\x1bD\x1b[A"  # scrolls if the cursor is on the last row, and keeps its column
-_SEEN_OF_DRAFT: Final = 500
-"""Characters: more than fit into a line."""
-_REMEMBER, _RETURN = "\x1b7", "\x1b8"
+_ROWS_BELOW: Final = 4
+"""Rows that the answer leaves free for the status and the line that is typed."""
 
 
 def can_move_cursor(out: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether the cursor can be moved there."""
     return out.isatty() and environ.get("TERM", "dumb") != "dumb"
 
 
 class Screen:
-    """A terminal on which an answer grows, with a status line below it."""
+    """A terminal on which an answer grows. Where the cursor cannot be moved, nothing is shown that may still change."""
 
-    def __init__(self, out: TextIO, environ: dict[str, str] | None = None) -> None:
-        environ = dict(os.environ) if environ is None else environ
+    def __init__(self, out: TextIO, environ: Mapping[str, str] = os.environ) -> None:
         self._out = out
         self._moves = can_move_cursor(out, environ)
         self._dims = self._moves and not environ.get("NO_COLOR")
-        self._growing = GrowingMarkdown(styled=self._dims)
-        self._shown = ""
+        self._answer = ""
+        """The answer so far, in rows."""
+        self._printed = ""
+        """The beginning of the answer that stays."""
+        self._is_torn = False
+        """Other lines stand below that beginning."""
         self._status = ""
+        self._live = ""
+        """What is drawn now below the lines that stay."""
 
     def line(self, text: str) -> None:
-        """A line of our own, between answers."""
-        self.status("")
-        if self._shown:
-            self._end_answer()
-        self._write(self._dim(self._wrap_text(text)) + "\n")
+        """Print a line of our own above the answer."""
+        self._print(self._dim(self._wrap_text(text)) + "\n")
+
+    def echo(self, text: str) -> None:
+        """Print a line that the person typed above the answer."""
+        self._print(self._wrap_text(text) + "\n")
 
     def status(self, text: str) -> None:
-        """What is going on, until something else is drawn."""
-        if not self._moves or text == self._status:
-            return
-        self._write(_ERASE_BEHIND)
+        """Show what is going on; empty for nothing."""
         self._status = text
-        if text:
-            shown = self._dim(cut(" ".join(clean_text(text).split()), self._columns - 1))
-            if self._shown:
-                self._write(f"{_ROOM_BELOW}{_REMEMBER}\n{shown}{_RETURN}")
-            else:
-                self._write(f"{shown}\r")
+        self._draw()
 
-    def draft(self, text: str, note: str = "") -> None:
-        """The message that is being typed, in place of the status. Its end is what has to be seen."""
-        line, room = " ".join(clean_text(text[-_SEEN_OF_DRAFT:]).split()), self._columns - 1 - text_columns("> " + note)
-        if text_columns(line) > room:
-            line = "…" + cut(line[::-1], room - 1)[::-1]
-        self.status(f"> {line}{note}")
-
-    def answer(self, text: str, rewritten: str, *, is_markdown: bool = True, is_whole: bool = False) -> None:
-        """Make the answer so far read like this. `rewritten` marks a new version below one that cannot be erased."""
-        text = self._set_text(text, is_whole=is_whole) if is_markdown else self._wrap_text(text)
-        if text == self._shown:
-            return
-        self.status("")
-        if not text.startswith(self._shown):
-            self._take_back(text, rewritten)
-        self._write(text[len(self._shown) :])
-        self._shown = text
+    def answer(self, text: str, texts: Texts, *, is_markdown: bool = True, is_whole: bool = False) -> None:
+        """Make the answer so far read like this."""
+        text = clean_text(text)
+        if is_markdown:
+            text = set_markdown(text if is_whole else without_last_table(text), styled=self._dims)
+        answer = self._wrap(text if is_whole else text.rstrip())
+        if not f"{answer}\n\n".startswith(self._printed):
+            self.end_answer(texts)
+            self.line(texts.rewritten)
+        self._answer = answer
+        self._draw(self._take_outgrown(texts))
 
     def would_lose(self, text: str) -> bool:
         """Whether something was shown that is not the beginning of this text."""
-        return bool(self._shown.strip()) and not self._wrap_text(text).startswith(self._shown)
+        return bool(self._answer.strip()) and not self._wrap_text(text).startswith(self._answer)
 
-    def end_answer(self) -> None:
-        self.status("")
-        self._end_answer()
+    def end_answer(self, texts: Texts) -> None:
+        """Let the answer stay as it is shown."""
+        rest = self._rest.removesuffix("\n")
+        if rest:
+            rest = f"{self._goes_on(texts)}{rest}\n"
+        self._answer = self._printed = ""
+        self._is_torn = False
+        self._draw(rest)
 
     @contextmanager
-    def apart(self, goes_on: str) -> Generator[None]:
-        """Inside, something else is shown whole, though an answer is on its way: above it, as far as it can be moved.
-
-        `goes_on` marks where an answer goes on that had to be left standing.
-        """
-        self.status("")
-        begun, movable = self._shown, self._can_erase()
-        if begun and movable:
-            self._erase()
-        self._end_answer()
+    def apart(self) -> Generator[None]:
+        """Inside, another answer is shown above the one that grows."""
+        answer, printed = self._answer, self._printed
+        self._answer = self._printed = ""
+        self._is_torn = False
         yield
-        self.end_answer()
-        if begun and movable:
-            self._write(begun)
-        elif begun:
-            self.line(goes_on)
-        self._shown = begun
+        self._answer = answer
+        self._printed = printed
+        self._is_torn = bool(printed)
+        self._draw()
 
-    def _end_answer(self) -> None:
-        if self._shown and not self._shown.endswith("\n"):
-            self._write("\n")
-        self._shown = ""
+    @property
+    def _rest(self) -> str:
+        return self._answer[len(self._printed) :]
 
-    def _take_back(self, text: str, rewritten: str) -> None:
-        """Erase what this text does not begin with, or say that it is written anew."""
-        kept = find_unchanged(self._shown, text)
-        if self._can_erase(kept):
-            self._erase(kept)
-        else:
-            self.line(rewritten)
+    @property
+    def _room(self) -> int:
+        """Rows in which an answer may still change."""
+        return max(1, shutil.get_terminal_size().lines - _ROWS_BELOW)
 
-    def _can_erase(self, kept: int = 0) -> bool:
-        return self._moves and rows_down(self._shown[kept:], self._columns) < self._rows
+    def _take_outgrown(self, texts: Texts) -> str:
+        """Return the rows that stay from now on: they do not fit any more, or nothing can be taken back."""
+        rest = self._rest
+        end = len(rest) - len("\n".join(rest.split("\n")[-self._room :]))
+        if not self._moves:
+            end = rest.rfind("\n\n") + 2 if "\n\n" in rest else 0
+        settled = rest[:end]
+        if not settled or len(MARKS.findall(settled)) % 2:
+            return ""
+        self._printed += settled
+        return self._goes_on(texts) + settled
 
-    def _erase(self, kept: int = 0) -> None:
-        up = rows_down(self._shown[kept:], self._columns)
-        self._write("\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BEHIND)
-        self._shown = self._shown[:kept]
+    def _goes_on(self, texts: Texts) -> str:
+        """Return the mark above the rest of an answer if other lines stand between."""
+        mark = f"{self._dim(self._wrap_text(texts.goes_on))}\n" if self._is_torn else ""
+        self._is_torn = False
+        return mark
 
-    def _set_text(self, text: str, *, is_whole: bool) -> str:
-        """Markdown as it is read. Where the cursor cannot be moved a paragraph is shown once nothing changes it any
-        more: it could not be taken back."""
-        text = clean_text(text)
-        text = set_markdown(text, styled=self._dims) if is_whole else self._growing.set(text, is_final=not self._moves)
-        return self._wrap_lines(text) if self._moves else text
+    def _print(self, text: str) -> None:
+        self._is_torn = self._is_torn or bool(self._printed)
+        self._draw(text)
+
+    def _draw(self, printed: str = "") -> None:
+        """Print this text, and draw below it what may still change."""
+        live: list[str] = []
+        if self._moves:
+            live = self._rest.split("\n")[-self._room :] if self._rest else []
+            if self._status:
+                live.append(self._dim(cut(" ".join(clean_text(self._status).split()), self._columns - 1)))
+        drawn = apply_styles("\n".join(live))
+        if printed or drawn != self._live:
+            self._show(apply_styles(printed), drawn)
+
+    def _show(self, printed: str, live: str) -> None:
+        rows = self._live.count("\n")
+        begin = "\r" if self._live else ""
+        begin += f"\x1b[{rows}A" if rows else ""
+        text = printed + live
+        if self._moves:
+            text = text.replace("\n", "\x1b[K\n") + "\x1b[J"
+        self._out.write(begin + text)
+        self._out.flush()
+        self._live = live
 
     def _wrap_text(self, text: str) -> str:
-        return self._wrap_lines(clean_text(text)) if self._moves else clean_text(text)
+        return self._wrap(clean_text(text))
 
-    def _wrap_lines(self, text: str) -> str:
-        # Not into the last column: there terminals wait to wrap, and what is erased "behind" takes a character along.
-        return wrap(text.replace("\t", _TAB), self._columns - 1)
+    def _wrap(self, text: str) -> str:
+        # Not into the last column: there terminals wait to wrap, and erasing what follows takes a character along.
+        return wrap(text.replace("\t", _TAB), self._columns - 1) if self._moves else text
 
     def _dim(self, text: str) -> str:
         return f"{_DIM}{text}{_PLAIN}" if self._dims and text else text
@@ -152,23 +160,12 @@ class Screen:
     def _columns(self) -> int:
         return max(10, shutil.get_terminal_size().columns)
 
-    @property
-    def _rows(self) -> int:
-        return max(2, shutil.get_terminal_size().lines)
-
-    def _write(self, text: str) -> None:
-        self._out.write(apply_styles(text))
-        self._out.flush()
-
-
-# ── one question: its answer so far, what is being done, how it ended, and its sources ──────────────────────────
-
 
 _SECONDS_SHOWN_AFTER: Final = 3
 
 
 def status_line(question: PendingQuestion, questions: PendingQuestions, texts: Texts, waited: float) -> str:
-    """What is being done, in a line that stands below the answer until something else is drawn."""
+    """Return what is being done for the question."""
     if question.stopping:
         status = texts.stopping
     elif not questions.connected:
@@ -182,51 +179,43 @@ def status_line(question: PendingQuestion, questions: PendingQuestions, texts: T
     return status + (f" ({int(waited)} s)" if waited > _SECONDS_SHOWN_AFTER else "")
 
 
+_BROKEN: Final = ("failed", "expired", "dropped")
+
+
 def show_ending(screen: Screen, texts: Texts, ending: QuestionEnd, *, wanted: bool = True) -> None:
-    """Draw how a question ended, below what of its answer was seen.
+    """Show how a question ended, below what of its answer was seen.
 
     Not `wanted`: the person has stopped it, so the end is no surprise. What was read of an answer that was stopped or
     broke off stays on the screen.
     """
     if ending.outcome == "stopped":
-        screen.end_answer()
+        screen.end_answer(texts)
     elif ending.outcome in _BROKEN and screen.would_lose(ending.reply or ""):
-        screen.end_answer()
+        screen.end_answer(texts)
         screen.line(texts.unfinished)
     if ending.reply is not None:
-        screen.answer(ending.reply, texts.rewritten, is_markdown=ending.is_markdown, is_whole=True)
-    screen.end_answer()
+        screen.answer(ending.reply, texts, is_markdown=ending.is_markdown, is_whole=True)
+    screen.end_answer(texts)
+    has_reason = ending.outcome in ("refused", "stopped") and bool(ending.reply)
     if ending.outcome == "not taken":
         screen.line(texts.refused.format(reason=ending.reason))
-    elif _is_surprise(ending) and (wanted or ending.outcome != "stopped"):
-        screen.line(_describe_surprise(ending, texts))
+    elif ending.outcome == "stopped":
+        if wanted and not has_reason:
+            screen.line(texts.stopped)
+    elif ending.outcome not in ("answered", "command") and not has_reason:
+        reason = f": {ending.reason}" if ending.reason else ""
+        screen.line(texts.ended_as.format(outcome=ending.outcome, reason=reason))
     if not wanted and ending.outcome != "stopped":
         screen.line(texts.too_late)
 
 
-def _is_surprise(ending: QuestionEnd) -> bool:
-    """Whether the end needs a line of its own. A reply to what was refused or stopped has said why."""
-    has_said = ending.outcome in ("refused", "stopped") and bool(ending.reply)
-    return ending.outcome not in ("answered", "command") and not has_said
-
-
-def _describe_surprise(ending: QuestionEnd, texts: Texts) -> str:
-    if ending.outcome == "stopped":
-        return texts.stopped
-    reason = f": {ending.reason}" if ending.reason else ""
-    return texts.ended_as.format(outcome=ending.outcome, reason=reason)
-
-
-_BROKEN: Final = ("failed", "expired", "dropped")
-
-
-_SAID = ("source:", "출처")
+_NAMES_SOURCE: Final = ("source:", "출처")
 
 
 def sources(view: OutcomeView, texts: Texts) -> tuple[str, ...]:
-    """One line for each source, with the age of its oldest figure."""
+    """Return one line for each source, with the age of its oldest figure, unless the reply names sources."""
     reply = (view.reply or "").casefold()
-    if any(word in reply for word in _SAID):
+    if any(word in reply for word in _NAMES_SOURCE):
         return ()
     oldest = {fact.source: fact.as_of for fact in sorted(view.facts, key=lambda fact: fact.as_of, reverse=True)}
     return tuple(

@@ -11,9 +11,9 @@ from typing import Final, NoReturn
 
 from finclaw.builtins.approval_words import is_yes
 from finclaw.cli.arguments import add_market_options, add_state_options, settings_from, settings_to_look
-from finclaw.cli.chat.editor import interrupts_to, quiet_keys
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, News, Seen
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
+from finclaw.cli.chat.keyboard import echoing_keys, interrupts_to
 from finclaw.cli.chat.markdown import write_reply
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen, show_ending, status_line
@@ -59,7 +59,7 @@ class Asker:
 
     def ask(self, text: str, model: str | None = None) -> tuple[PendingQuestion, QuestionEnd]:
         """Raises ChannelError: the gateway refused the message, or went away for too long."""
-        with interrupts_to(self._events), quiet_keys():
+        with interrupts_to(self._events), echoing_keys(on=False):
             question = self._questions.ask(text, model)
             began = self._well_at = self._now()
             while question.ending is None:
@@ -105,14 +105,13 @@ class Asker:
                 print(f"finclaw: {self._texts.say_not_recorded(problem)}", file=sys.stderr, flush=True)
             return
         if problem:
-            with self._screen.apart(self._texts.goes_on):
-                self._screen.line(self._texts.say_not_recorded(problem))
+            self._screen.line(self._texts.say_not_recorded(problem))
         if question.withdrawn:
             question.withdrawn = False
-            self._screen.answer("", self._texts.rewritten)
+            self._screen.answer("", self._texts)
             self._screen.line(self._texts.back_anew)
         if self._streams:
-            self._screen.answer(question.preview, self._texts.rewritten)
+            self._screen.answer(question.preview, self._texts)
         self._screen.status(status_line(question, self._questions, self._texts, self._now() - began))
 
     def _take_one(self, question: PendingQuestion) -> None:
@@ -137,7 +136,7 @@ class Asker:
     def _leave(self) -> None:
         self._clear_status()
         if self._screen is not None:
-            self._screen.end_answer()
+            self._screen.end_answer(self._texts)
         raise KeyboardInterrupt
 
     def _clear_status(self) -> None:

@@ -1,8 +1,6 @@
-"""`finclaw chat`: a conversation at the terminal, with the running gateway or one of its own.
+"""`finclaw chat`: a conversation at the terminal, with the running gateway or one of its own."""
 
-The terminal belongs to the main thread. News comes from others through one events, and only the main thread draws.
-"""
-
+import importlib.util
 import logging
 import os
 import sys
@@ -11,13 +9,11 @@ from collections.abc import Iterable
 from functools import partial
 
 from finclaw.cli.arguments import add_market_options, add_state_options, settings_from, settings_to_look
-from finclaw.cli.chat.answers import Answers
 from finclaw.cli.chat.commands import Completer, KnownCommands, is_leaving
-from finclaw.cli.chat.console import Console
-from finclaw.cli.chat.editor import LineHistory, ToolkitEditor, make_editor
+from finclaw.cli.chat.conversation import Conversation
 from finclaw.cli.chat.event_queue import EventQueue, Item, UnsolicitedMessage
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
-from finclaw.cli.chat.key_watch import KeyWatch
+from finclaw.cli.chat.keyboard import LineHistory, PlainKeyboard, echoing_keys, interrupts_to
 from finclaw.cli.chat.markdown import write_reply
 from finclaw.cli.chat.questions import PendingQuestion, PendingQuestions, QuestionEnd
 from finclaw.cli.chat.screen import Screen, can_move_cursor
@@ -63,20 +59,34 @@ def run(args: Namespace) -> int:
 
 
 def _talk(settings: Settings, link: GatewayLink, questions: PendingQuestions, events: EventQueue) -> int:
-    screen = Screen(sys.stdout)
     language = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
     limit = settings.web.max_body // 6 - _ENVELOPE  # a character of one byte may need six in JSON
-    answers = Answers(link, questions, events, screen, texts_at_start(language), limit)
+    history = LineHistory(settings.state)
+    completer = Completer(link.commands)
+    keyboard = PlainKeyboard(history, events, completer)
+    screen = Screen(sys.stdout)
+    terminal = None
+    if can_move_cursor(sys.stdout, os.environ) and importlib.util.find_spec("prompt_toolkit"):
+        from finclaw.cli.chat.toolkit import ToolkitTerminal  # noqa: PLC0415  optional: the extra `chat`
+
+        screen = terminal = ToolkitTerminal(sys.stdout, events, history, completer)
+    _greet(settings, link, screen)
+    conversation = Conversation(link, questions, events, screen, completer, texts_at_start(language), limit)
+    with interrupts_to(events):
+        if terminal is not None:
+            terminal.run(conversation.run)
+        else:
+            with echoing_keys(on=False):
+                conversation.run(keyboard.read_line)
+    return _leave(link, questions, screen, conversation.texts)
+
+
+def _greet(settings: Settings, link: GatewayLink, screen: Screen) -> None:
     sources = name_price_sources(settings.market_data.used()) if settings.market == "live" else ""
     for line in greeting(link.market, link.url, sources):
         screen.line(line)
     if link.url is None and not chosen_model(settings).startswith("offline/"):
         screen.line(f"Budget / 예산: {say_budget(settings)}")
-    editor = make_editor(LineHistory(settings.state), events, answers, Completer(events.ids, link.commands))
-    if isinstance(editor, ToolkitEditor):
-        answers.watch_keys = KeyWatch(events, editor.app, sends=can_move_cursor(sys.stdout, os.environ)).watch
-    Console(answers, screen).run(editor)
-    return _leave(link, questions, screen, answers.texts)
 
 
 def _leave(link: GatewayLink, questions: PendingQuestions, screen: Screen, texts: Texts) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from finclaw.approvals.people import LOCAL
 from finclaw.cli.arguments import add_erasure_options, add_state_options, parse_text, settings_to_look
 from finclaw.cli.attach import LONG, StateClient, attach
-from finclaw.cli.chat.editor import HISTORY_FILE
+from finclaw.cli.chat.keyboard import HISTORY_FILE
 from finclaw.cli.chat.unread import FILE_NAME as SEEN
 from finclaw.cli.formatting import plural, print_result
 from finclaw.errors import ConfigError
