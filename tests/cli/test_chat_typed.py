@@ -138,6 +138,27 @@ def test_one_that_was_sent_as_the_answer_ended_is_sent_next() -> None:
     assert shown == ["One.", "> two", "Two."]
 
 
+def test_leaving_and_what_is_typed_behind_it_wait_for_the_end_of_the_answer() -> None:
+    link, shown = talk((TypedLine("/quit"), TypedLine("two"), end("m-1", "failed", "One.")))
+    assert link.texts == ["one"]
+    waiting = "> two" + ENGLISH.draft_waits
+    assert shown == [waiting, "One.", ENGLISH.ended_as.format(outcome="failed", reason="")]
+
+
+def test_looking_back_waits_and_what_is_typed_behind_it_is_sent_next() -> None:
+    said = (TypedLine("/last"), TypedLine("two"), end("m-1", "failed", "One."))
+    link, shown = talk(said, (end("m-2", "command", "Two."),))
+    assert link.texts == ["one", "two"]
+    assert shown[:2] == ["> /last" + ENGLISH.draft_waits, "> two" + ENGLISH.draft_waits]
+    assert shown[2:] == ["One.", ENGLISH.ended_as.format(outcome="failed", reason=""), ENGLISH.no_last, "Two."]
+
+
+def test_text_that_is_not_utf8_is_not_sent() -> None:
+    link, shown = talk((TypedLine("\udcff"), end("m-1", "stopped", "Stopped.")))
+    assert link.texts == ["one"]
+    assert ENGLISH.not_text in shown
+
+
 def test_help_that_was_asked_for_meanwhile_lists_the_own_commands_too() -> None:
     ends = (end("m-2", "command", "/stop"), end("m-1", "stopped", "Stopped."))
     _, shown = talk((TypedLine("/help"),), ends)
