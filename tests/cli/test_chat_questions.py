@@ -92,15 +92,6 @@ def test_an_answer_grows_and_ends(desk: PendingQuestions, link: NotedLink) -> No
     assert not desk.open
 
 
-def test_events_may_be_faster_than_the_receipt(desk: PendingQuestions) -> None:
-    question = desk.ask("hi")
-    desk.take(news("preview_update", at=0, text="Early."))
-    desk.take(outcome("somebody else's", "m-9"))
-    desk.take(outcome("Early."))
-    desk.take(Taken(question.id, "m-1"))
-    assert question.ending == QuestionEnd("answered", "", "Early.")
-
-
 def test_others_in_the_conversation_are_none_of_ours(desk: PendingQuestions) -> None:
     assert desk.take(outcome("theirs", "m-9")) is None
     question = desk.ask("hi")
@@ -269,14 +260,6 @@ def test_stopping_waits_for_the_receipt_and_outlives_a_restart(desk: PendingQues
     assert (link.stopped, desk.on_its_way) == (["m-1", "m-1"], True)
     desk.take(news("outcome", outcome="stopped", reason="", reply="Stopped."))
     assert (question.ending, desk.on_its_way) == (QuestionEnd("stopped", "", "Stopped."), False)
-
-
-def test_one_that_ended_before_its_receipt_came_is_not_stopped(desk: PendingQuestions, link: NotedLink) -> None:
-    question = desk.ask("hi")
-    desk.stop(question)
-    desk.take(outcome("Early."))
-    desk.take(Taken(question.id, "m-1"))
-    assert (link.stopped, question.ending) == ([], QuestionEnd("answered", "", "Early."))
 
 
 def test_one_that_the_gateway_will_not_stop(desk: PendingQuestions) -> None:

@@ -22,7 +22,7 @@ class GatewayLink(Protocol):
     """A connection to a gateway. Nothing here waits: what comes of it is put into the event queue."""
 
     url: str | None
-    """Where the gateway is; None if it is this process."""
+    """None if the gateway is this process."""
     market: str
 
     @property
@@ -37,7 +37,7 @@ class GatewayLink(Protocol):
         ...
 
     def stop(self, inbound_id: str) -> None:
-        """Stop the answer to a message. How that went is heard as its end, or as NotStopped."""
+        """Stop the answer to a message, which puts its end or NotStopped into the queue."""
         ...
 
     def close(self) -> None:
@@ -62,13 +62,20 @@ def connect(
     """
 
     def reach() -> GatewayLink:
-        running = _link_to_running(settings, marker, conversation, market, events)
-        return running or _link_to_own(with_keys(), marker, conversation, events, shared=shared)
+        if running := _link_to_running(settings, marker, conversation, market, events):
+            return running
+        from finclaw.cli.chat.local import LocalLink  # noqa: PLC0415  start-up: a whole gateway
+
+        return LocalLink(with_keys(), marker, conversation, events, shared=shared)
 
     try:
         return retry_while_busy(reach, patience)
     except StateBusy as error:
-        raise _explain_busy(settings) from error
+        raise StateBusy(
+            f"another finclaw holds {settings.state}, and no gateway answers there: it starts, or is busy with a "
+            "`finclaw ask`; try again in a moment, run `finclaw serve` so that several can ask, or use another "
+            "directory"
+        ) from error
 
 
 def latest_message_id(turns: Iterable[TurnRecord], settings: Settings, conversation: str, back: int = 0) -> str | None:
@@ -105,18 +112,3 @@ def _link_to_running(
         with suppress(ChannelError):  # of an older release, or gone: then it begins with the stream
             marker.move(client.list_unsolicited(conversation, None).after, ())
     return RemoteLink(settings, marker, conversation, events, client.address.url, status)
-
-
-def _link_to_own(
-    settings: Settings, marker: ReadMarker, conversation: str, events: EventQueue, *, shared: bool
-) -> GatewayLink:
-    from finclaw.cli.chat.local import LocalLink  # noqa: PLC0415  start-up: a whole gateway
-
-    return LocalLink(settings, marker, conversation, events, shared=shared)
-
-
-def _explain_busy(settings: Settings) -> StateBusy:
-    return StateBusy(
-        f"another finclaw holds {settings.state}, and no gateway answers there: it starts, or is busy with a "
-        "`finclaw ask`; try again in a moment, run `finclaw serve` so that several can ask, or use another directory"
-    )

@@ -1,7 +1,4 @@
-"""A link to a gateway of our own, which runs in this process, in a thread that belongs to its event loop.
-
-The other thread is the terminal's. The answer goes on being made while the person edits the next line.
-"""
+"""A link to a gateway of our own, which runs in this process, in a thread that belongs to its event loop."""
 
 import asyncio
 import threading
@@ -48,10 +45,7 @@ class LocalLink:
     def __init__(
         self, settings: Settings, marker: ReadMarker, conversation: str, events: EventQueue, *, shared: bool = False
     ) -> None:
-        """Returns when the gateway has started; raises what kept it from starting.
-
-        `shared`: other commands find it, and talk to it.
-        """
+        """Return when the gateway has started; raise what kept it from starting. `shared`: other commands find it."""
         self._shared = shared
         self.market: str = settings.market
         self._settings = settings
@@ -62,6 +56,8 @@ class LocalLink:
         self._stop = asyncio.Event()
         self._saying = asyncio.Lock()
         """Held until a message is taken: a later one does not pass it."""
+        self._receipt = asyncio.Lock()
+        """Held while a message is accepted: its events wait for the receipt, which tells whose they are."""
         self._app: Future[App] = Future()
         self._thread = threading.Thread(target=self._run, name="chat gateway", daemon=True)
         self._thread.start()
@@ -128,28 +124,27 @@ class LocalLink:
 
     async def _follow(self, live: LiveStream) -> None:
         async for event in live.follow(OWNER.name, self._conversation, live.beginning):
-            self._events.put(News(event.type, event.data))
+            async with self._receipt:
+                self._events.put(News(event.type, event.data))
 
     async def _catch_up(self, app: App) -> None:
         unasked = await app.unasked(inbound(OWNER, empty_message(self._conversation)), self._marker.after)
-        for each in map(message_view, unasked.items):
-            self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or "", each.is_markdown))
+        for view in map(message_view, unasked.items):
+            self._events.put(UnsolicitedMessage(view.inbound_id, view.reply or "", view.is_markdown))
         self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
 
     async def _say(self, body: MessageBody) -> None:
         async with self._saying:
-            await self._say_until_taken(body)
-
-    async def _say_until_taken(self, body: MessageBody) -> None:
-        while True:
-            try:
-                accepted = await self._app.result().accept(inbound(OWNER, body))
-                return self._events.put(Taken(body.message_id, accepted.id, accepted.duplicate))
-            except StoreFailed as error:
-                self._events.put(Refused(body.message_id, str(error), final=False))
-                await asyncio.sleep(_AGAIN)
-            except FinclawError as error:
-                return self._events.put(Refused(body.message_id, str(error), final=True))
+            while True:
+                try:
+                    async with self._receipt:
+                        accepted = await self._app.result().accept(inbound(OWNER, body))
+                        return self._events.put(Taken(body.message_id, accepted.id, accepted.duplicate))
+                except StoreFailed as error:
+                    self._events.put(Refused(body.message_id, str(error), final=False))
+                    await asyncio.sleep(_AGAIN)
+                except FinclawError as error:
+                    return self._events.put(Refused(body.message_id, str(error), final=True))
 
     async def _look(self, inbound_id: str | None, back: int = 0) -> None:
         app = self._app.result()

@@ -62,11 +62,6 @@ class PendingQuestion(Struct):
     shown: bool = False
     """The person has been shown how it ended."""
 
-    @property
-    def is_over(self) -> bool:
-        """Whether there is nothing to wait for any more."""
-        return self.ending is not None or bool(self.unstoppable)
-
     def was_answered_with(self, other: "PendingQuestion") -> bool:
         """Whether it joined the other one; the reason of its end names that one by its id."""
         end = self.ending
@@ -87,8 +82,6 @@ class PendingQuestions:
         self._unread = unread
         self._open: dict[str, PendingQuestion] = {}
         self._by_inbound: dict[str, PendingQuestion] = {}
-        self._early: dict[str, list[News]] = {}
-        """Events that were faster than the receipt that would say whose they are."""
 
     @property
     def untaken(self) -> tuple[PendingQuestion, ...]:
@@ -117,23 +110,22 @@ class PendingQuestions:
             self._link.stop(question.inbound_id)
 
     def take(self, item: Item) -> PendingQuestion | UnsolicitedMessage | None:
-        """Returns the question that this changed, or what is to be shown though nobody asked."""
+        """Return the question that this changed, or what is to be shown though nobody asked."""
         return self._unread.take(item) or self._change(item)
 
     def _change(self, item: Item) -> PendingQuestion | None:
         match item:
             case Taken():
                 return self._note_accepted(item)
-            case Refused(message_id=message_id, reason=reason, final=final):
-                return self._note_refusal(self._open.get(message_id), reason, final=final)
-            case News(type="store", data={"why": str(why)}):
-                self._unwritable = why
+            case Refused():
+                return self._note_refusal(item)
             case News():
-                return self._reset(item.data) if item.type == "reset" else self._note_event(item)
+                return self._note_event(item.type, item.data)
             case Seen():
                 return self._note_look_up(item)
-            case NotStopped(inbound_id=inbound_id, reason=reason):
-                return self._note_not_stopped(self._by_inbound.get(inbound_id), reason)
+            case NotStopped(inbound_id=inbound_id, reason=reason) if inbound_id in self._by_inbound:
+                self._by_inbound[inbound_id].unstoppable = reason
+                return self._by_inbound[inbound_id]
             case Connected():
                 self.connected = True
                 self._mark_unheard()
@@ -165,77 +157,69 @@ class PendingQuestions:
             return None
         question.inbound_id, question.trouble, question.unheard = item.inbound_id, "", item.duplicate
         self._by_inbound[item.inbound_id] = question
-        early = self._early.pop(item.inbound_id, ())
-        if not self.untaken:
-            self._early.clear()  # the rest is of others who write in this conversation
-        for news in early:
-            self._note_event(news)
-        if question.stopping and question.ending is None:
+        if question.stopping:
             self._link.stop(item.inbound_id)
         self.tick()
         return question
 
-    def _note_refusal(self, question: PendingQuestion | None, reason: str, *, final: bool) -> PendingQuestion | None:
-        if question is None:
-            return None
-        question.trouble = reason
-        return self._end(question, QuestionEnd("not taken", reason)) if final else question
+    def _note_refusal(self, item: Refused) -> PendingQuestion | None:
+        question = self._open.get(item.message_id)
+        if question is not None:
+            question.trouble = item.reason
+            if item.final:
+                self._end(question, QuestionEnd("not taken", item.reason))
+        return question
 
     def _note_look_up(self, seen: Seen) -> PendingQuestion | None:
         self.seen, view = seen, seen.view
         if view is None or view.state != "ended" or view.inbound_id not in self._by_inbound:
             return None
-        ending = QuestionEnd(str(view.outcome), view.reason, view.reply, view.is_markdown)
-        return self._end(self._by_inbound[view.inbound_id], ending)
-
-    def _note_not_stopped(self, question: PendingQuestion | None, reason: str) -> PendingQuestion | None:
-        if question is not None:
-            question.unstoppable = reason
+        question = self._by_inbound[view.inbound_id]
+        self._end(question, QuestionEnd(str(view.outcome), view.reason, view.reply, view.is_markdown))
         return question
 
-    def _note_event(self, news: News) -> PendingQuestion | None:
-        inbound_id = str(news.data.get("inbound_id", ""))
-        question = self._by_inbound.get(inbound_id)
-        if question is None:
-            if self.untaken:
-                self._early.setdefault(inbound_id, []).append(news)
+    def _note_event(self, kind: str, data: dict[str, Any]) -> PendingQuestion | None:
+        if kind == "store":
+            self._unwritable = str(data["why"])
+        elif kind == "reset":
+            self._reset(data)
+        question = self._by_inbound.get(str(data.get("inbound_id", "")))
+        if question is None:  # of others who write in this conversation
             return None
-        self._apply(question, news.type, news.data)
+        question.unheard = False  # the stream knows it, so the rest will come
+        match kind:
+            case "preview_update":
+                question.preview = question.preview[: int(data["at"])] + str(data["text"])
+                question.tool = ""
+            case "tool_progress":
+                question.tool = str(data["tool"]) if data["state"] == "started" else ""
+            case "outcome":
+                is_markdown = bool(data.get("is_markdown"))
+                ending = QuestionEnd(str(data["outcome"]), str(data["reason"]), data["reply"], is_markdown)
+                self._end(question, ending)
+            case _:
+                pass
         return question
 
-    def _apply(self, question: PendingQuestion, kind: str, data: dict[str, Any]) -> None:
-        question.unheard = False  # the stream knows it, so the rest will come
-        if kind == "preview_update":
-            question.preview = question.preview[: int(data["at"])] + str(data["text"])
-            question.tool = ""
-        elif kind == "tool_progress":
-            question.tool = str(data["tool"]) if data["state"] == "started" else ""
-        elif kind == "outcome":
-            is_markdown = bool(data.get("is_markdown"))
-            self._end(question, QuestionEnd(str(data["outcome"]), str(data["reason"]), data["reply"], is_markdown))
-
-    def _reset(self, data: dict[str, Any]) -> PendingQuestion | None:
-        """The stream begins anew. A preview lives on only if the gateway still has it."""
+    def _reset(self, data: dict[str, Any]) -> None:
+        """Begin again with the stream. A preview lives on only if the gateway still has it."""
         self._unwritable = str(data.get("store", {}).get("why", ""))
         previews = {str(each["inbound_id"]): str(each["preview"]) for each in data["open"]}
-        changed: PendingQuestion | None = None
         for inbound_id, question in self._by_inbound.items():
             known = previews.get(inbound_id, "")
             question.withdrawn = question.withdrawn or bool(question.preview and not known)
-            question.preview, question.tool = known, ""
-            changed = question
+            question.preview = known
+            question.tool = ""
         self._mark_unheard()
-        return changed
 
     def _mark_unheard(self) -> None:
         for question in self._by_inbound.values():
             question.unheard = True
-            if question.stopping:  # a gateway that started anew does not know that nobody wants it
+            if question.stopping:  # a gateway that was started again does not know it
                 self._link.stop(question.inbound_id)
         self.tick()
 
-    def _end(self, question: PendingQuestion, ending: QuestionEnd) -> PendingQuestion:
+    def _end(self, question: PendingQuestion, ending: QuestionEnd) -> None:
         question.ending = ending
         self._open.pop(question.id, None)
         self._by_inbound.pop(question.inbound_id, None)
-        return question

@@ -1,8 +1,7 @@
 """A link to the running gateway: its live stream comes in by one thread, messages go out by another.
 
-Server-sent events and plain requests, with nothing but the standard library: a chat has to start fast. The stream is
-resumed behind the last event seen, and before every request the gateway proves itself again, because the port of one
-that died may be a stranger's by now.
+It uses nothing but the standard library, since a chat has to start fast. The stream is resumed after the last event
+seen. Before every request the gateway proves itself again: after a crash another program may have its port.
 """
 
 import http.client
@@ -56,7 +55,7 @@ class GatewayRefused(ChannelError):
 
 
 class ChatClient(GatewayClient):
-    """A gateway that has proved itself, and what a chat asks of it."""
+    """A client of the messages and the stream of a gateway that has proved itself."""
 
     def post(self, body: MessageBody) -> AcceptedView:
         return self.call("POST", "/api/v1/messages", AcceptedView, msgspec.json.encode(body))
@@ -75,7 +74,7 @@ class ChatClient(GatewayClient):
 
     @contextmanager
     def stream(self, conversation: str, after: str) -> Generator[tuple[Iterable[bytes], Callable[[], None]]]:
-        """The lines of the live stream, and a way to end it from another thread."""
+        """Yield the lines of the live stream, and a way to end it from another thread."""
         connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=SILENCE)
         try:
             path = "/api/v1/stream?" + urlencode({"conversation": conversation, "after": after})
@@ -119,8 +118,7 @@ class RemoteLink:
         self._events = events
         self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._receipt = threading.Lock()
-        """Held while a message is sent: what the stream says meanwhile waits for the receipt, which tells whose it is.
-        Else an answer would be known late, and what the gateway says next be shown before it."""
+        """Held while a message is sent: its events wait for the receipt, which tells whose they are."""
         self._begun = threading.Event()
         self._closed = threading.Event()
         self._hang_up: Callable[[], None] = _do_nothing
@@ -149,8 +147,7 @@ class RemoteLink:
         while not self._closed.is_set():
             reason = ""
             try:
-                client = find_client(self._settings.state)
-                if client is not None:
+                if client := find_client(self._settings.state):
                     with client.stream(self._conversation, after) as (lines, self._hang_up):
                         self._events.put(Connected())
                         pause = _FIRST_PAUSE
@@ -175,12 +172,12 @@ class RemoteLink:
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     def _catch_up(self, client: ChatClient) -> None:
-        """What was told while nobody listened, before what the stream tells next."""
+        """Put unsolicited messages of the time without a connection before what the stream tells next."""
         with suppress(GatewayRefused):  # one of an older release
             unasked = client.list_unsolicited(self._conversation, self._marker.after)
-            for each in unasked.items:
-                self._events.put(UnsolicitedMessage(each.inbound_id, each.reply or "", each.is_markdown))
-            self._events.put(CaughtUp(unasked.after, frozenset(each.inbound_id for each in unasked.items)))
+            for view in unasked.items:
+                self._events.put(UnsolicitedMessage(view.inbound_id, view.reply or "", view.is_markdown))
+            self._events.put(CaughtUp(unasked.after, frozenset(view.inbound_id for view in unasked.items)))
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,8 +190,7 @@ class RemoteLink:
         pause = _FIRST_PAUSE
         while not self._closed.is_set():
             try:
-                client = find_client(self._settings.state)
-                if client is not None:
+                if client := find_client(self._settings.state):
                     with self._receipt:
                         taken = client.post(body)
                         return self._events.put(Taken(body.message_id, taken.inbound_id, taken.duplicate))
@@ -210,20 +206,17 @@ class RemoteLink:
 
     def _look_up(self, inbound_id: str | None, back: int = 0) -> None:
         view: MessageView | None = None
-        with suppress(ChannelError, ConfigError):  # whoever waits for it asks again
-            client = find_client(self._settings.state)
-            if client is not None:
-                inbound_id = inbound_id or latest_message_id(
-                    client.turns(500), self._settings, self._conversation, back
-                )
+        with suppress(ChannelError, ConfigError):  # the look-up is repeated while it is needed
+            if client := find_client(self._settings.state):
+                if inbound_id is None:
+                    inbound_id = latest_message_id(client.turns(500), self._settings, self._conversation, back)
                 view = client.message(inbound_id) if inbound_id else None
         self._events.put(Seen(view))
 
     def _stop(self, inbound_id: str) -> None:
         with suppress(ChannelError, ConfigError):  # gone: when the stream is back, it is asked again
             try:
-                client = find_client(self._settings.state)
-                if client is not None:
+                if client := find_client(self._settings.state):
                     client.stop(inbound_id)
             except GatewayRefused as error:
                 self._look_up(inbound_id)  # most likely it has just ended, which says more

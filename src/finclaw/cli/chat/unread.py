@@ -24,10 +24,7 @@ _read = msgspec.json.Decoder(dict[str, _Mark]).decode
 
 
 class ReadMarker:
-    """A marker of how far a conversation was read. It never fails: what cannot be read or written is not remembered.
-
-    Without a state it is in memory only.
-    """
+    """A marker of how far a conversation was read, in the state or, without one, in memory only. It never fails."""
 
     def __init__(self, conversation: str, state: Path | None = None) -> None:
         self._conversation = conversation
@@ -36,11 +33,11 @@ class ReadMarker:
 
     @property
     def after(self) -> str | None:
-        """The place up to which everything was shown; None if nobody ever looked."""
+        """The place up to which everything was shown; None before the first chat."""
         return self._mark.after
 
     def tell(self, inbound_id: str) -> bool:
-        """Whether this is to be shown; from now on it has been."""
+        """Mark a message as shown; return whether it had not been."""
         if inbound_id in self._mark.told:
             return False
         self._mark.told.append(inbound_id)
@@ -48,8 +45,8 @@ class ReadMarker:
         return True
 
     def move(self, after: str, behind_the_old: Collection[str]) -> None:
-        """Everything up to this place was shown; of the rest only what stood behind the old one need be known."""
-        told = [each for each in self._mark.told if each in behind_the_old]
+        """Note that everything up to this place was shown, and of what followed the old place the rest."""
+        told = [inbound_id for inbound_id in self._mark.told if inbound_id in behind_the_old]
         if (after, told) != (self._mark.after, self._mark.told):
             self._mark = _Mark(after, told)
             self._keep()
@@ -77,20 +74,16 @@ class Unread:
         self._marker = marker
 
     def take(self, item: Item) -> UnsolicitedMessage | None:
-        """What is to be shown, if this brought anything."""
+        """Return the message that is to be shown because of this item, if there is one."""
         match item:
             case UnsolicitedMessage():
-                return self._show_once(item)
+                message = item
             case News(type="outcome", data={"unasked": True, "session": self._session} as data):
                 is_markdown = bool(data.get("is_markdown"))
-                return self._show_once(
-                    UnsolicitedMessage(str(data["inbound_id"]), str(data["reply"] or ""), is_markdown)
-                )
+                message = UnsolicitedMessage(str(data["inbound_id"]), str(data["reply"] or ""), is_markdown)
             case CaughtUp(after=after, told=told):
                 self._marker.move(after, told)
+                return None
             case _:
-                pass
-        return None
-
-    def _show_once(self, message: UnsolicitedMessage) -> UnsolicitedMessage | None:
+                return None
         return message if message.text and self._marker.tell(message.inbound_id) else None
