@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from finclaw.cli.chat.commands import Completer, KnownCommands
-from finclaw.cli.chat.conversation import Conversation
+from finclaw.cli.chat.conversation import TerminalChat
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Item, News, NotStopped, Taken, TypedLine
 from finclaw.cli.chat.questions import PendingQuestions
 from finclaw.cli.chat.screen import Screen
@@ -69,7 +69,7 @@ def chat(feed: EventQueue, link: PromptLink, hand: Hand) -> str:
     out = io.StringIO()
     desk = PendingQuestions(link, "main", Unread("s", ReadMarker("main")))
     completer = Completer(link.commands)
-    Conversation(link, desk, feed, Screen(out, {}), completer, ENGLISH, 1_000).run(hand.read_line)
+    TerminalChat(link, desk, feed, Screen(out, {}), completer, ENGLISH, 1_000).run(hand.read_line)
     return out.getvalue()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from finclaw.app import App
 from finclaw.cli.chat.commands import Completer, KnownCommands
-from finclaw.cli.chat.conversation import Conversation
+from finclaw.cli.chat.conversation import TerminalChat
 from finclaw.cli.chat.event_queue import EventQueue, Interrupted, Item, News, Seen, Taken, TypedLine
 from finclaw.cli.chat.local import LocalLink
 from finclaw.cli.chat.questions import PendingQuestions
@@ -75,7 +75,7 @@ def talk(*said: tuple[Item, ...]) -> tuple[SteeredLink, list[str]]:
     feed, out = LeavingQueue(), io.StringIO()
     link = SteeredLink(feed, *said)
     desk = PendingQuestions(link, "main", Unread("s", ReadMarker("main")))
-    chat = Conversation(link, desk, feed, Screen(out, {}), Completer(link.commands), ENGLISH, 100)
+    chat = TerminalChat(link, desk, feed, Screen(out, {}), Completer(link.commands), ENGLISH, 100)
     feed.put(TypedLine("one"))
     chat.run()
     first, *shown = [line for line in out.getvalue().splitlines() if line and not line.startswith("> /quit")]

@@ -31,7 +31,7 @@ _RECENT: Final = 50
 """Questions among which the one is sought that another was answered with."""
 
 
-class Conversation:
+class TerminalChat:
     """A conversation at a terminal, from the first line to leaving."""
 
     def __init__(

@@ -10,7 +10,7 @@ from functools import partial
 
 from finclaw.cli.arguments import add_market_options, add_state_options, settings_from, settings_to_look
 from finclaw.cli.chat.commands import Completer, KnownCommands, is_leaving
-from finclaw.cli.chat.conversation import Conversation
+from finclaw.cli.chat.conversation import TerminalChat
 from finclaw.cli.chat.event_queue import EventQueue, Item, UnsolicitedMessage
 from finclaw.cli.chat.gateway_link import GatewayLink, connect, own_session
 from finclaw.cli.chat.keyboard import LineHistory, PlainKeyboard, echoing_keys, interrupts_to
@@ -71,14 +71,14 @@ def _talk(settings: Settings, link: GatewayLink, questions: PendingQuestions, ev
 
         screen = terminal = ToolkitTerminal(sys.stdout, events, history, completer)
     _greet(settings, link, screen)
-    conversation = Conversation(link, questions, events, screen, completer, texts_at_start(language), limit)
+    chat = TerminalChat(link, questions, events, screen, completer, texts_at_start(language), limit)
     with interrupts_to(events):
         if terminal is not None:
-            terminal.run(conversation.run)
+            terminal.run(chat.run)
         else:
             with echoing_keys(on=False):
-                conversation.run(keyboard.read_line)
-    return _leave(link, questions, screen, conversation.texts)
+                chat.run(keyboard.read_line)
+    return _leave(link, questions, screen, chat.texts)
 
 
 def _greet(settings: Settings, link: GatewayLink, screen: Screen) -> None:
