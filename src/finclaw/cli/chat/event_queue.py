@@ -91,6 +91,7 @@ class EventQueue:
     def __init__(self) -> None:
         self._items: SimpleQueue[Item] = SimpleQueue()
         self.put = self._items.put
+        self.is_empty = self._items.empty
 
     def get(self, seconds: float) -> Item | None:
         """Return the next item; None if there is none within the seconds."""

@@ -110,7 +110,7 @@ class Asker:
             question.withdrawn = False
             self._screen.answer("", self._texts)
             self._screen.line(self._texts.back_anew)
-        if self._streams:
+        if self._streams and self._events.is_empty():  # setting a long answer takes longer than reading an event
             self._screen.answer(question.preview, self._texts)
         self._screen.status(status_line(question, self._questions, self._texts, self._now() - began))
 

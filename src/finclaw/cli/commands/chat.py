@@ -59,25 +59,24 @@ def run(args: Namespace) -> int:
 
 
 def _talk(settings: Settings, link: GatewayLink, questions: PendingQuestions, events: EventQueue) -> int:
-    language = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
-    limit = settings.web.max_body // 6 - _ENVELOPE  # a character of one byte may need six in JSON
     history = LineHistory(settings.state)
     completer = Completer(link.commands)
-    keyboard = PlainKeyboard(history, events, completer)
-    screen = Screen(sys.stdout)
     terminal = None
+    screen = Screen(sys.stdout)
     if can_move_cursor(sys.stdout, os.environ) and importlib.util.find_spec("prompt_toolkit"):
         from finclaw.cli.chat.toolkit import ToolkitTerminal  # noqa: PLC0415  optional: the extra `chat`
 
         screen = terminal = ToolkitTerminal(sys.stdout, events, history, completer)
     _greet(settings, link, screen)
+    language = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
+    limit = settings.web.max_body // 6 - _ENVELOPE  # a character of one byte may need six in JSON
     chat = TerminalChat(link, questions, events, screen, completer, texts_at_start(language), limit)
     with interrupts_to(events):
         if terminal is not None:
             terminal.run(chat.run)
         else:
             with echoing_keys(on=False):
-                chat.run(keyboard.read_line)
+                chat.run(PlainKeyboard(history, events, completer).read_line)
     return _leave(link, questions, screen, chat.texts)
 
 
