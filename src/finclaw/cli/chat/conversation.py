@@ -22,6 +22,7 @@ from finclaw.web.view import OutcomeView
 TICK: Final = 0.5
 """Seconds between two looks at the clock while an answer is awaited."""
 _IDLE: Final = 3_600.0
+_FRAME: Final = 0.05
 _LOOK_WITHIN: Final = 3.0
 _TAKE_WITHIN: Final = 2.0
 _STOP_WITHIN: Final = 5.0
@@ -64,6 +65,7 @@ class TerminalChat:
         self._now = SystemClock().monotonic
         self._began = 0.0
         """When the question whose answer is drawn was asked, or stopped."""
+        self._drawn_at = -_FRAME
         self._stopped_at = -_AT_ONCE
 
     def run(self, read_line: Callable[[], None] | None = None) -> None:
@@ -77,8 +79,7 @@ class TerminalChat:
                 read_line()
                 continue
             if item is None:
-                self._draw()
-                item = self._next(TICK if self._questions.open else _IDLE)
+                item = self._draw_and_wait()
             if isinstance(item, TypedLine) and read_line is None:
                 self._echo(item.text)
             self._take(item)
@@ -89,6 +90,15 @@ class TerminalChat:
 
     def _next(self, seconds: float) -> Item | None:
         return self._held.popleft() if self._held else self._events.get(seconds)
+
+    def _draw_and_wait(self) -> Item | None:
+        """Wait for the next item, and draw first unless that was done just now: setting a long answer takes time."""
+        pause = self._drawn_at + _FRAME - self._now()
+        if pause > 0 and (item := self._next(pause)) is not None:
+            return item
+        self._draw()
+        self._drawn_at = self._now()
+        return self._next(TICK if self._questions.open else _IDLE)
 
     def _take(self, item: Item | None) -> None:
         match item:
