@@ -90,6 +90,8 @@ async def test_a_fault_never_becomes_a_price(
     if isinstance(answer, DataError):
         assert isinstance(answer, AllSourcesFailed)
         assert answer.causes
+        assert all(each.source in str(each) for each in answer.causes)
+        assert all(each.source for each in answer.causes)
         assert "give no figure" in str(answer)
         return
     assert isinstance(answer, Quote)

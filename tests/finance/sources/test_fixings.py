@@ -38,7 +38,10 @@ async def test_tomorrows_date_is_allowed_and_no_later_one(
         return
     with pytest.raises(AllSourcesFailed) as refused:
         await data.fx("USD", "KRW", "fixing")
-    assert isinstance(refused.value.causes[0], error)
+    (cause,) = refused.value.causes
+    assert isinstance(cause, error)
+    assert cause.source == "Frankfurter (ECB)"
+    assert str(cause).startswith("Frankfurter (ECB)'s fixing of USD/KRW is of ")
 
 
 async def test_a_rate_of_the_moment_is_no_fixing(bench: Bench) -> None:
