@@ -1,18 +1,21 @@
-"""Where the numbers and the words of an answer come from: what has no fact behind it, what is in the wrong language."""
+"""Where the numbers and the words of an answer come from: what has no fact, and what is in the wrong language."""
 
 import re
 import unicodedata
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from tests.demo.talk import Said
 
+from finclaw.finance.calendar import TableCalendar
+from finclaw.finance.venue import VENUES
+from finclaw.finance.words import PERIOD_NAMES
+
 _ZONES = (UTC, ZoneInfo("Asia/Seoul"), ZoneInfo("America/New_York"))
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_WON = re.compile(r"약 ((?:[\d,]+[조억만] ?)+)원")
-_UNITS = {"조": 10**12, "억": 10**8, "만": 10**4}
+_NO_FIGURES = re.compile(r"https?://\S+|24시간|\((?:I am|저는).*\)$", re.MULTILINE)
 
 
 def unexplained(said: Said, *earlier: Said) -> set[Decimal]:
@@ -22,10 +25,8 @@ def unexplained(said: Said, *earlier: Said) -> set[Decimal]:
         for moment in _moments(said):
             for zone in _ZONES:
                 text = text.replace(moment.astimezone(zone).strftime(form), " ")
-    values = {abs(fact.value) for fact in said.facts}
-    text = _WON.sub(lambda found: " " if _rounds(found.group(1), values) else found.group(), text)
     own = {number for each in (said, *earlier) for number in numbers(unicodedata.normalize("NFKC", each.text))}
-    return numbers(text) - values - own
+    return numbers(text) - {abs(fact.value) for fact in said.facts} - own
 
 
 def wrong_language(said: Said, language: str, *earlier: Said) -> str:
@@ -37,7 +38,7 @@ def wrong_language(said: Said, language: str, *earlier: Said) -> str:
 
 
 def without_names(said: Said, *earlier: Said) -> str:
-    text = said.reply
+    text = _NO_FIGURES.sub("", said.reply)
     for name in sorted(_names(said, *earlier), key=len, reverse=True):
         text = text.replace(name, " ")
     return text
@@ -48,26 +49,27 @@ def numbers(text: str) -> set[Decimal]:
 
 
 def _names(*turns: Said) -> Iterable[str]:
+    keys = ("symbol", "name", "name_ko", "holiday", "holiday_ko", "title")
     for said in turns:
         for result in said.results:
             lines = [line.partition(": ") for line in result.content.splitlines()]
-            yield from (
-                value for key, _, value in lines if key in ("symbol", "name", "name_ko", "holiday", "holiday_ko")
-            )
+            yield from (value for key, _, value in lines if key in keys)
             suggestion = (result.error.suggestion or "") if result.error else ""
             yield from (part for line in suggestion.split("\n")[1:] for part in line.split(" | ") if part)
             yield from (fact.subject for fact in result.facts if fact.field == "rate")
+        for call in said.calls:
+            yield from PERIOD_NAMES.get(call.args.get("period", "month"), {}).values()
     yield from ("AAPL", "삼성전자")  # the examples in the fixed sentences
 
 
 def _moments(said: Said) -> Iterable[datetime]:
+    """The times of the facts; of a market's hours those of its sessions on these days too."""
     for fact in said.facts:
         yield fact.as_of
         if fact.unit == "unix":
-            yield datetime.fromtimestamp(int(fact.value), UTC)
-
-
-def _rounds(words: str, values: set[Decimal]) -> bool:
-    parts = re.findall(r"([\d,]+)([조억만])", words)
-    told = sum(Decimal(count.replace(",", "")) * _UNITS[unit] for count, unit in parts)
-    return any(abs(value - told) <= 5_000 for value in values)
+            at = datetime.fromtimestamp(int(fact.value), UTC)
+            yield at
+            venue = VENUES.get(fact.subject)
+            for days in (-1, 0) if venue else ():
+                session = TableCalendar().session_on(fact.subject, at.astimezone(_ZONES[1]).date() + timedelta(days))
+                yield from (session.opens, session.closes) if session else ()

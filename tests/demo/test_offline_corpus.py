@@ -1,38 +1,126 @@
-"""The corpus: every question does what it should, in the right language, with no number out of the air."""
+"""The corpus: every line is answered rightly or gets the short reply, in its language, with no number of its own."""
 
 import pytest
-from tests.demo.corpus import ENGLISH, HOSTILE, KOREAN, cases
+from tests.demo.corpus import ANSWERED, DIALOGUES, HOSTILE, SHORT, TRIAL, dialogues, lines
 from tests.demo.figures import unexplained, wrong_language
-from tests.demo.talk import Talk
+from tests.demo.talk import Said, Talk
 
+from finclaw.demo.assistant.phrases import EXAMPLES, PHRASES
 from finclaw.text import language_of
 
+CASES = [row for block in dialogues(ANSWERED) for row in block]
+TALKS = [*dialogues(DIALOGUES), *dialogues(TRIAL)]
 
-@pytest.mark.parametrize(("text", "did"), cases(ENGLISH))
-async def test_in_english(text: str, did: str) -> None:
+
+@pytest.mark.parametrize(("text", "did"), CASES)
+async def test_line_is_answered(text: str, did: str) -> None:
     said = await Talk().say(text)
-    assert said.did == did
+    assert said.did == did, said.reply
     assert not unexplained(said)
-    assert not wrong_language(said, "en")
+    assert not wrong_language(said, language_of(text))
 
 
-@pytest.mark.parametrize(("text", "did"), cases(KOREAN))
-async def test_in_korean(text: str, did: str) -> None:
+@pytest.mark.parametrize("text", lines(SHORT))
+async def test_line_that_fits_no_pattern_gets_the_short_reply(text: str) -> None:
     said = await Talk().say(text)
-    assert said.did == did
-    assert not unexplained(said)
-    assert not wrong_language(said, "ko")
+    assert said.reply.startswith(PHRASES["not understood"][language_of(text)])
+
+
+@pytest.mark.parametrize("rows", TALKS, ids=[rows[0][0] for rows in TALKS])
+async def test_conversation(rows: list[tuple[str, str]]) -> None:
+    talk, earlier = Talk(), list[Said]()
+    for text, did in rows:
+        said = await talk.say(text)
+        assert said.did == did, f"{text!r}: {said.reply}"
+        assert not unexplained(said, *earlier)
+        earlier.append(said)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-async def test_whatever_is_thrown_at_it(text: str) -> None:
+async def test_hostile_text_gets_an_honest_reply(text: str) -> None:
     said = await Talk().say(text)
-    assert said.reply
-    assert len(said.reply) < 4_000
+    assert 0 < len(said.reply) < 4_000
     assert not any(line.strip().startswith("<<") for line in said.reply.splitlines())
     assert not unexplained(said)
     assert not wrong_language(said, language_of(text))
 
 
-def test_the_corpus_is_large_enough() -> None:
-    assert min(len(cases(ENGLISH)), len(cases(KOREAN))) >= 60
+@pytest.mark.parametrize("language", ["en", "ko"])
+async def test_every_example_is_answered(language: str) -> None:
+    for example in EXAMPLES["ko" if language == "ko" else "en"]:
+        said = await Talk().say(example)
+        assert said.results, example
+        assert said.did != "short", example
+
+
+async def test_introduction_is_said_once_in_a_conversation() -> None:
+    talk = Talk()
+    replies = [(await talk.say(text)).reply for text in ("asdf asdf", "apple price", "애플 얼마야", "안녕하세요")]
+    assert [("offline demo with 44 instruments" in each or "오프라인 데모" in each) for each in replies] == [1, 0, 0, 0]
+
+
+async def test_language_is_that_of_the_last_message_with_words() -> None:
+    talk = Talk()
+    for text in ("애플 얼마야", "TSLA", "MSFT", "NVDA"):
+        assert "직전 종가" in (await talk.say(text)).reply
+    assert "previous close" in (await talk.say("and google?")).reply
+
+
+async def test_silence_about_an_instrument_ends_what_it_means() -> None:
+    talk = Talk()
+    await talk.say("What is AAPL trading at?")
+    for _ in range(8):
+        await talk.say("hello")
+    assert (await talk.say("and in won?")).did == "short"
+
+
+async def test_offer_of_two_messages_ago_is_not_taken_up() -> None:
+    talk = Talk()
+    for text in ("price of teslla", "hello"):
+        await talk.say(text)
+    assert (await talk.say("yes")).did == "short"
+
+
+async def test_message_without_words_is_not_answered_with_the_last_price() -> None:
+    talk = Talk()
+    await talk.say("What is AAPL trading at?")
+    assert (await talk.say("")).did == "say wordless"
+
+
+async def test_quantity_without_a_calculator_has_no_total() -> None:
+    talk = Talk()
+    del talk.tools["calc__evaluate"]
+    reply = (await talk.say("10 shares of apple")).reply
+    assert "could not finish" in reply
+    assert "2,230" not in reply
+
+
+async def test_answers_are_worded_as_commands_word_them() -> None:
+    talk = Talk()
+    assert (await talk.say("What is AAPL trading at?")).reply.startswith(
+        "**Apple (AAPL)** $223.03  ▲ $6.32 (+2.92%)\nprevious close $216.71 · volume 50,636,016\n"
+        "Nasdaq · market closed · as of 2026-11-13 16:00 EST · source: demo market"
+    )
+    assert (await talk.say("and in won?")).reply.endswith("\n= **₩303,811** · rate used USD/KRW 1,362.20")
+    assert (await talk.say("10 shares of apple")).reply.startswith("**10 × $223.03 = $2,230.30**\n\n**Apple (AAPL)**")
+    assert (await talk.say("미국장 언제 열려?")).reply == (
+        "**뉴욕증권거래소** 닫힘 (개장 전) · 2026-11-16 09:30 EST (2026-11-16 23:30 KST) 개장\n"
+        "개장 시간: 2026-11-16 14:32 KST 기준, 출처: FinClaw 시장 달력"
+    )
+    assert (await talk.say("수능날 장 몇 시에 열어?")).reply.startswith(
+        "**한국거래소** 2026-11-19 (대학수학능력시험) · 2026-11-19 10:00 KST 개장 · 2026-11-19 16:30 KST 마감\n"
+    )
+    assert (await talk.say("네카오 얼마야")).reply == (
+        "“네카오”에 해당하는 종목이 여럿입니다. 어느 종목을 말씀하시나요?\n• 네이버 (035420)\n• 카카오 (035720)"
+    )
+
+
+async def test_watchlist_is_shown_added_to_and_removed_from() -> None:
+    talk = Talk()
+    assert "empty" in (await talk.say("my watchlist")).reply
+    for name in ("apple", "tesla"):
+        assert (await talk.say(f"add {name} to my watchlist")).reply.startswith("On your watchlist: ")
+    assert (await talk.say("관심종목에서 애플 삭제해줘")).reply == "관심 종목에서 삭제: 애플 (AAPL)"
+    shown = (await talk.say("관심 종목 보여줘")).reply
+    assert "테슬라 (TSLA)" in shown
+    assert "AAPL" not in shown

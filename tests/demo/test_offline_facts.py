@@ -21,6 +21,9 @@ class MisleadingTalk(Talk):
     [
         "What is AAPL trading at?",
         "삼성전자 거래량 알려줘",
+        "chart of apple",
+        "my watchlist",
+        "수능날 장 몇 시에 열어?",
         "애플 주가 원화로",
         "10 shares of Apple in won",
         "how did Nvidia do this month?",
@@ -32,13 +35,9 @@ class MisleadingTalk(Talk):
         "미국 휴장일",
         "is the US market open on Thanksgiving?",
         "show my portfolio",
-        "alert me when AAPL rises above 300",
-        "삼성전자 9만원 이하로 떨어지면 알려줘",
-        "my alerts",
         "내일 한국 장 열어?",
         "코인 시장 휴장일",
         "지금 몇 시야?",
-        "what is 12.5 * 8?",
         "what time is it in New York?",
     ],
 )

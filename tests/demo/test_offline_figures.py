@@ -25,10 +25,9 @@ QUESTIONS_EN = st.one_of(
     st.builds("how did {} do this {}?".format, ENGLISH, st.sampled_from(["week", "month", "year", "quarter"])),
     st.builds("compare {} and {} this {}".format, ENGLISH, ENGLISH, st.sampled_from(["week", "month", "year"])),
     st.builds("convert {} {} to {}".format, AMOUNTS, *[st.sampled_from(["USD", "KRW", "EUR", "JPY", "BTC"])] * 2),
-    st.builds("alert me when {} rises above {}".format, ENGLISH, AMOUNTS),
-    st.sampled_from(
-        ["is the market open?", "next holidays", "my alerts", "show my portfolio", "and in won?", "crypto hours"]
-    ),
+    st.builds("{} shares of {}".format, AMOUNTS, ENGLISH),
+    st.builds("{} chart".format, ENGLISH),
+    st.sampled_from(["is the market open?", "next holidays", "show my portfolio", "and in won?", "crypto hours"]),
     st.text(max_size=40),
 )
 QUESTIONS_KO = st.one_of(
@@ -36,10 +35,8 @@ QUESTIONS_KO = st.one_of(
     st.builds("{} {} 수익률".format, KOREAN, st.sampled_from(["이번 주", "지난달", "올해", "1년"])),
     st.builds("{}랑 {} 비교해줘".format, KOREAN, KOREAN),
     st.builds("{}{} {}로 얼마야".format, AMOUNTS, *[st.sampled_from(["원", "달러", "엔", "유로"])] * 2),
-    st.builds("{} {}원 넘으면 알려줘".format, KOREAN, AMOUNTS),
-    st.sampled_from(
-        ["장 열렸어?", "미국 휴장일", "내 알림", "내 포트폴리오 보여줘", "그럼 원화로는?", "코인 거래 시간"]
-    ),
+    st.builds("{} {}주 얼마야".format, KOREAN, AMOUNTS),
+    st.sampled_from(["장 열렸어?", "미국 휴장일", "내 포트폴리오 보여줘", "그럼 원화로는?", "코인 거래 시간"]),
 )
 
 

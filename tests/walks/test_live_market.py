@@ -15,12 +15,12 @@ from finclaw.testing import call, reply, say
 @pytest.mark.parametrize(
     ("asked", "figure", "line"),
     [
-        ("삼성전자 현재 주가 알려줘", "100,500", "(2026-11-16 13:59 KST 기준, 출처: Naver)"),
-        ("What is Samsung Electronics trading at?", "100,500", "(As of 2026-11-16 13:59 KST, source: Naver)"),
-        ("애플 주가 알려줘", "250.12달러", "(2026-11-14 06:00 KST 기준, 장 마감, 출처: Yahoo Finance)"),
-        ("How much is Apple?", "$251.30", "(As of 2026-11-13 16:00 EST, market closed, source: Yahoo Finance)"),
-        ("What is bitcoin at?", "$100,210.55", "source: Coinbase (change since 00:00 UTC))"),
-        ("비트코인 얼마야?", "141,000,000원", "출처: Upbit (등락 기준 시각 09:00 KST))"),
+        ("삼성전자 현재 주가 알려줘", "100,500", "2026-11-16 13:59 KST 기준 · 출처: Naver"),
+        ("What is Samsung Electronics trading at?", "100,500", "as of 2026-11-16 13:59 KST · source: Naver"),
+        ("애플 주가 알려줘", "250.12달러", "장 마감 · 2026-11-14 06:00 KST 기준 · 출처: Yahoo Finance"),
+        ("How much is Apple?", "$251.30", "market closed · as of 2026-11-13 16:00 EST · source: Yahoo Finance"),
+        ("What is bitcoin at?", "$100,210.55", "source: Coinbase (change since 00:00 UTC)"),
+        ("비트코인 얼마야?", "141,000,000원", "출처: Upbit (등락 기준 시각 09:00 KST)"),
     ],
 )
 async def test_a_price_is_answered_with_its_source_and_time(tmp_path: Path, asked: str, figure: str, line: str) -> None:
@@ -39,10 +39,10 @@ async def test_a_price_is_answered_with_its_source_and_time(tmp_path: Path, aske
 @pytest.mark.parametrize(
     ("asked", "answers"),
     [
-        ("Compare Apple and Coca-Cola", ("Changes over the past month", "Apple (AAPL): ", "source: Yahoo Finance")),
-        ("애플이랑 코카콜라 비교해줘", ("최근 한 달 등락을", "애플(AAPL): ", "출처: Yahoo Finance")),
-        ("When does the Korean market open?", ("(KRX) is open. It closes at 2026-11-16 15:30 KST",)),
-        ("한국 장 언제 열어?", ("한국거래소(KRX)는 지금 열려 있습니다. 2026-11-16 15:30 KST에 마감",)),
+        ("Compare Apple and Coca-Cola", ("Changes, past month", "**Apple (AAPL)** ", "Source: Yahoo Finance")),
+        ("애플이랑 코카콜라 비교해줘", ("최근 한 달 등락", "**애플 (AAPL)** ", "출처: Yahoo Finance")),
+        ("When does the Korean market open?", ("**Korea Exchange** open · closes at 2026-11-16 15:30 KST",)),
+        ("한국 장 언제 열어?", ("**한국거래소** 열림 · 2026-11-16 15:30 KST 마감",)),
         ("/news AAPL", ("Apple rises & falls", "Example Times", "Source: Google News")),
         ("/뉴스 애플", ("Apple rises & falls", "Example Times", "출처: Google News")),
     ],
@@ -136,13 +136,13 @@ async def test_a_history_that_begins_too_late_gives_no_change(tmp_path: Path) ->
     [
         (
             "삼성전자 주가 알려줘",
-            "종가는 100,500원입니다.",
-            "\n애프터마켓: 101,900원, 종가 대비 +1.39% (2026-11-16 17:28 KST 기준)",
+            "**삼성전자 (005930)** 100,500원",
+            "\n애프터마켓: 101,900원, 종가 대비 ▲ +1.39% (2026-11-16 17:28 KST)",
         ),
         (
             "What is Samsung Electronics at?",
-            "closed at ₩100,500",
-            "\nAfter-market: ₩101,900, +1.39% against the close (as of 2026-11-16 17:28 KST)",
+            "**Samsung Electronics (005930)** ₩100,500",
+            "\nAfter-market: ₩101,900, ▲ +1.39% against the close (2026-11-16 17:28 KST)",
         ),
         ("/price 005930", "₩100,500", "\nAfter-market: ₩101,900, ▲ +1.39% against the close (2026-11-16 17:28 KST)"),
         ("/시세 삼성전자", "100,500원", "\n애프터마켓: 101,900원, 종가 대비 ▲ +1.39% (2026-11-16 17:28 KST)"),

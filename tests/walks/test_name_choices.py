@@ -55,8 +55,8 @@ async def test_a_candidate_is_listed_so_that_it_can_be_asked_for(tmp_path: Path)
 async def test_whoever_writes_korean_is_told_the_price_of_a_coin_in_won(tmp_path: Path) -> None:
     async with opened(tmp_path, Vendors()) as gateway:
         told = (await gateway.ask("비트코인 얼마야?")).reply or ""
-        assert "비트코인(BTC-KRW) 현재가는 141,000,000원입니다." in told
-        assert "Bitcoin (BTC-USD) is at $100,210.55" in ((await gateway.ask("What is bitcoin at?")).reply or "")
+        assert "**비트코인 (BTC-KRW)** 141,000,000원" in told
+        assert "**Bitcoin (BTC-USD)** $100,210.55" in ((await gateway.ask("What is bitcoin at?")).reply or "")
         assert "(BTC-USD)" in ((await gateway.ask("/price BTC")).reply or "")
         assert "(BTC-KRW)" in ((await gateway.ask("/시세 BTC")).reply or "")
         assert "(BTC-KRW)" in ((await gateway.ask("/price BTC")).reply or "")

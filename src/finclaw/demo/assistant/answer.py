@@ -1,222 +1,277 @@
-"""The whole answer: one paragraph for each thing that was asked, in its order, in one language."""
+"""Answers from the facts of results, in the words of the slash commands."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Final
+from zoneinfo import ZoneInfo
 
-from msgspec.structs import replace
+import msgspec
 
-from finclaw.demo.assistant.clause import Clause
-from finclaw.demo.assistant.dialogue import Candidate, Exchange, candidates_of, failure_of
-from finclaw.demo.assistant.intent import ABOUT_INSTRUMENTS
-from finclaw.demo.assistant.plan import PlanStep, product_call, split_call
-from finclaw.demo.assistant.sayings import SAYINGS
-from finclaw.demo.assistant.tell_basics import tell_left, tell_product, tell_result, tell_time
-from finclaw.demo.assistant.tell_market import tell_calendar, tell_conversion, tell_hours
-from finclaw.demo.assistant.tell_own import tell_alerts, tell_portfolio
-from finclaw.demo.assistant.tell_price import tell_chart, tell_comparison, tell_history, tell_quote
-from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult
+from finclaw.demo.assistant.patterns import Question
+from finclaw.demo.assistant.phrases import PHRASES
+from finclaw.demo.assistant.plan import EXAM_LIMIT, Exchange, multiply, offer_of, split_call
+from finclaw.demo.listings import DEMO_LISTINGS
+from finclaw.finance import resolve, words
+from finclaw.finance.calendar import TableCalendar
+from finclaw.finance.hours import load_hours
+from finclaw.finance.instrument import Instrument, key_of
+from finclaw.finance.market import DEMO_SOURCE
+from finclaw.finance.market_data.port import NewsItem
+from finclaw.finance.quote import read_quote
+from finclaw.finance.venue import KRX, VENUES, Venue
+from finclaw.kernel.fact import Fact
+from finclaw.kernel.message import ToolCall, ToolResult
+from finclaw.kernel.person import reader_zone
 from finclaw.text import Language
 
-_TELLERS: Mapping[str, Callable[[Language, ToolCall, ToolResult, Clause], str]] = {
-    "market__quote": tell_quote,
-    "market__history": tell_history,
-    "market__chart": tell_chart,
-    "market__compare": tell_comparison,
-    "market__hours": tell_hours,
-    "market__calendar": tell_calendar,
-    "fx__convert": tell_conversion,
-    "portfolio__show": tell_portfolio,
-    "alert__add": tell_alerts,
-    "alert__list": tell_alerts,
-    "alert__remove": tell_alerts,
-    "calc__evaluate": tell_result,
-    "time__now": tell_time,
+_DEMO: Final = {listing.instrument.symbol: listing.instrument for listing in DEMO_LISTINGS}
+_CALENDAR: Final = TableCalendar()
+_UNCERTAIN: Final = {
+    "AmbiguousName": resolve.AmbiguousName,
+    "UnknownName": resolve.UnknownName,
+    "DelistedName": resolve.DelistedName,
 }
-_LONGEST_QUOTED = 60
-_UNUSABLE: Mapping[str, Mapping[Language, str]] = {
-    "timeout": {
-        "en": "Looking that up took too long. Please try again in a moment.",
-        "ko": "조회가 너무 오래 걸렸습니다. 잠시 후 다시 시도해 주세요.",
-    },
-    "denied": {"en": "I am not allowed to look that up here.", "ko": "여기에서는 그 조회가 허용되지 않습니다."},
-    "unavailable": {
-        "en": "The source of that does not answer at the moment. Please try again later.",
-        "ko": "지금은 해당 자료 제공처가 응답하지 않습니다. 나중에 다시 시도해 주세요.",
-    },
-    "awaiting": {"en": "That waits for somebody's approval.", "ko": "담당자의 승인을 기다리고 있습니다."},
-    "stopped": SAYINGS["unfinished"],
-    "skipped": SAYINGS["unfinished"],
-    "unknown": SAYINGS["unfinished"],
-    "error": {
-        "en": "Sorry, I could not look that up, and I will not guess a figure.",
-        "ko": "죄송합니다. 조회하지 못했습니다. 수치를 추측해서 말씀드리지는 않겠습니다.",
-    },
-}
-_FAILURES: Mapping[str, Mapping[Language, str]] = {
-    "OnlyOne": SAYINGS["which_two"],
-    "SameCurrency": {
-        "en": "Both sides are the same currency. Which other one shall I convert into?",
-        "ko": "두 통화가 같습니다. 어떤 통화로 바꿀까요?",
-    },
-    "WrongCurrency": {
-        "en": "That instrument trades in another currency ({detail}). Please give me the price in that one.",
-        "ko": "그 종목은 다른 통화({detail})로 거래됩니다. 해당 통화로 가격을 알려 주세요.",
-    },
-    "ImpossiblePrice": {
-        "en": "That is not a price it can trade at, so I set no alert. Please give me another one.",
-        "ko": "그 종목이 거래될 수 없는 가격이라 알림을 설정하지 않았습니다. 다른 가격을 알려 주세요.",
-    },
-    "ImplausiblePrice": {
-        "en": "That is far from its price. In which currency do you mean it? It trades in {detail}.",
-        "ko": "현재 가격과 차이가 큽니다. 어느 통화의 금액인가요? 이 종목은 {detail}(으)로 거래됩니다.",
-    },
-    "NoSuchSession": {
-        "en": "I have no close of that day ({detail}): it is no trading day, lies ahead or is too long ago.",
-        "ko": "해당 날짜({detail})의 종가가 없습니다. 휴장일이거나 아직 오지 않았거나 너무 오래된 날짜입니다.",
-    },
-    "HistoryTooShort": {
-        "en": "The prices I can get begin too late for that ({detail}). Please ask for a shorter time.",
-        "ko": "제공되는 시세가 그 기간보다 늦게 시작합니다({detail}). 더 짧은 기간으로 물어봐 주세요.",
-    },
-    "AllSourcesFailed": {
-        "en": "No source gives that at the moment ({detail}), so I tell no figure. Please try again later.",
-        "ko": "지금은 어느 제공처에서도 가져올 수 없어({detail}) 수치를 드리지 않습니다. 나중에 다시 시도해 주세요.",
-    },
-    "DataUnsupported": {
-        "en": "None of the sources in use has that, so I tell no figure.",
-        "ko": "사용 중인 제공처 가운데 그 자료가 있는 곳이 없어 수치를 말씀드리지 못합니다.",
-    },
-    "UnknownDay": {"en": "That calendar does not know “{detail}”.", "ko": "그 달력에는 “{detail}”이(가) 없습니다."},
-    "TooManyAlerts": {
-        "en": "You have as many alerts as I can keep. Please remove one first.",
-        "ko": "알림이 가득 찼습니다. 먼저 하나를 지워 주세요.",
-    },
-}
-_WHICH: Mapping[Language, str] = {
-    "en": "“{name}” may mean several. Which one?",
-    "ko": "“{name}”에 해당하는 종목이 여럿입니다. 어느 것인가요?",
-}
-_NOT_FOUND: Mapping[Language, str] = {
-    "en": "Sorry, I know nothing called “{name}”.",
-    "ko": "죄송합니다. “{name}”에 해당하는 종목을 찾지 못했습니다.",
-}
-_GIVE_A_NAME: Mapping[Language, str] = {
-    "en": "Please give me its symbol or full name, such as AAPL or Samsung Electronics.",
-    "ko": "종목 코드나 정확한 이름을 알려 주세요. 예: AAPL, 삼성전자.",
-}
+_MOST_WORDS: Final = 3
+"""A longer text that no instrument goes by is not a name."""
 
 
-def answer(language: Language, steps: Sequence[PlanStep], now: Exchange) -> str:
-    known = {result.call_id for result in now.results}
-    if known and not any(step.call and step.call.id in known for step in steps):
-        # Looked up by an assistant that planned otherwise, before an update or a crash: tell what there is.
-        steps = [PlanStep(Clause(text=now.text), call=call) for call in now.calls]
-    paragraphs = [paragraph for step in _all_or_nothing(steps, now) for paragraph in _paragraphs(language, step, now)]
-    return "\n\n".join(dict.fromkeys(paragraphs))
+def answer(language: Language, question: Question | None, now: Exchange) -> str:
+    """What the results say, a paragraph for each call in the order in which they were made."""
+    return "\n\n".join(_paragraphs(language, question, now))
 
 
-def further_calls(steps: Sequence[PlanStep], now: Exchange) -> tuple[ToolCall, ...]:
-    """Calls to make because of what was found: a name turned out to be several, or a price has to be multiplied."""
-    known = {call.id for call in now.calls}
-    several = (call for parent in now.calls for call in _children(parent, now))
-    products = (call for step in steps if (call := _product_call(step, now)))
-    return tuple(call for call in (*several, *products) if call.id not in known)
+def _paragraphs(language: Language, question: Question | None, now: Exchange) -> Iterator[str]:
+    for call in now.calls:
+        if call.name == "calc__evaluate" or split_call(call, now):
+            continue
+        result = now.result_of(call)
+        if product := multiply(question, call, now):
+            yield _write_product(language, question, now.result_of(product), result)
+        if result is None:
+            yield PHRASES["unfinished"][language]
+        elif result.status != "ok":
+            yield _explain_failure(language, question, now.text, result)
+        else:
+            yield _write(language, call, result)
 
 
-def _product_call(step: PlanStep, now: Exchange) -> ToolCall | None:
-    """The calculator's part of "ten shares of Apple"."""
-    quantity, result = step.clause.quantity, now.result_of(step.call) if step.call else None
-    if quantity in (None, 1) or step.call is None or result is None or result.status != "ok":
-        return None
-    facts = {fact.field: fact for fact in result.facts}
-    price = facts.get("price_in") or facts.get("price")
-    return product_call(step.call, f"{quantity:f} * {price.value:f}") if price else None
-
-
-def _all_or_nothing(steps: Sequence[PlanStep], now: Exchange) -> Iterator[PlanStep]:
-    """One name of several that nobody knows may be a word that changes the question: then none of them is answered."""
-    for step in steps:
-        asked = [now.result_of(each.call) for each in steps if each.clause == step.clause and each.call]
-        unknown = tuple(candidates_of(each)[0] for each in asked if failure_of(each, "UnknownName") is not None)
-        yield replace(step, call=None, saying="left", words=unknown) if unknown and len(asked) > 1 else step
-
-
-def _paragraphs(language: Language, step: PlanStep, now: Exchange) -> Iterator[str]:
-    if step.saying == "left":
-        about = step.clause.names if step.clause.intent in ABOUT_INSTRUMENTS else ()
-        yield tell_left(language, step.words, about)
-    elif step.saying is not None:
-        yield SAYINGS[step.saying][language]
-    if product := _product_call(step, now):
-        result = now.result_of(product)
-        told = tell_product(language, result, now.result_of(step.call)) if result and step.call else None
-        yield told or SAYINGS["unfinished"][language]
-        if not told:
-            return
-    if step.call and step.clause.quantity not in (None, 1) and _children(step.call, now):
-        yield SAYINGS["too_many"][language]
-    elif step.call is not None:
-        for call in _children(step.call, now) or (step.call,):
-            yield _about(language, step.clause, call, now.result_of(call))
-
-
-def _children(call: ToolCall, now: Exchange) -> tuple[ToolCall, ...]:
-    several = failure_of(now.result_of(call), "SeveralNames")
-    if not several or ("symbol" not in call.args and "market" not in call.args):
-        return ()
-    return tuple(split_call(call, name) for name in several.split("\n")[1:])
-
-
-def _about(language: Language, clause: Clause, call: ToolCall, result: ToolResult | None) -> str:
-    if result is None:
-        return SAYINGS["unfinished"][language]
-    if result.status == "ok":
-        return _describe_result(language, clause, call, result)
-    if failure_of(result, "AmbiguousName", "UnknownName") is not None:
-        return _asked_back(language, clause, result)
-    if result.error and result.error.name in _FAILURES:
-        return _FAILURES[result.error.name][language].format(detail=_detail(language, result.error))
-    return _UNUSABLE.get(result.status, _UNUSABLE["error"])[language]
-
-
-def _detail(language: Language, error: ToolFailure) -> str:
-    detail = error.suggestion or ""
-    if error.name != "AllSourcesFailed":
-        return detail
-    from finclaw.finance.words import write_failures  # noqa: PLC0415  `cold_cpu`: for live sources alone
-
-    return write_failures(detail.split("; "), language)
-
-
-def _describe_result(language: Language, clause: Clause, call: ToolCall, result: ToolResult) -> str:
-    """A tool of another make may give less than ours do; then there is nothing to tell, and nothing is made up."""
-    teller = _TELLERS.get(result.name)
+def _write(language: Language, call: ToolCall, result: ToolResult) -> str:
     try:
-        told = teller(language, call, result, clause) if teller else ""
-    except (KeyError, IndexError, StopIteration, ValueError):
-        told = ""
-    return told or _UNUSABLE["error"][language]
+        return _WRITERS[call.name](language, call, result)
+    except (KeyError, IndexError, StopIteration, ValueError):  # a tool of another make may give less than ours
+        return PHRASES["error"][language]
 
 
-# ── asking back ─────────────────────────────────────────────────────────────────────────────────────────────
+def _explain_failure(language: Language, question: Question | None, text: str, result: ToolResult) -> str:
+    if result.error is None:
+        return PHRASES.get(result.status, PHRASES["error"])[language]
+    name = result.error.name
+    detail = result.error.suggestion or ""
+    if name in ("OnlyOne", "SameCurrency", "InvalidArguments") or (
+        name == "UnknownName" and _is_sentence(question, text, result)
+    ):
+        return PHRASES["not understood"][language]
+    if name in _UNCERTAIN:
+        asked = detail.split("\n")[0]
+        reply = resolve.ask_which(_UNCERTAIN[name]("", suggestion=detail), asked, language, str)
+        return "\n".join((reply.text, *(f"• {action.label}" for action in reply.actions)))
+    if name == "AllSourcesFailed":
+        detail = words.write_failures(detail.split("; "), language)
+    return PHRASES.get(name, PHRASES.get(result.status, PHRASES["error"]))[language].format(detail)
 
 
-def _asked_back(language: Language, clause: Clause, result: ToolResult) -> str:
-    asked, candidates = candidates_of(result)
-    if not candidates and not clause.sure:
-        return tell_left(language, (asked,), ())
-    name = asked if len(asked) <= _LONGEST_QUOTED else asked[:_LONGEST_QUOTED] + "…"
-    if failure_of(result, "AmbiguousName") is not None:
-        return "\n".join((_WHICH[language].format(name=name), *(f"• {_title(language, each)}" for each in candidates)))
-    sorry = _NOT_FOUND[language].format(name=name)
-    return f"{sorry} {_perhaps(language, candidates) if candidates else _GIVE_A_NAME[language]}"
+def _is_sentence(question: Question | None, text: str, result: ToolResult) -> bool:
+    """Whether what no instrument goes by is more than a name: long, all that was said, or a name with other words."""
+    asked, similar = offer_of(result)
+    size = len(asked.split())
+    has_more = any(key_of(name) in key_of(asked) for each in similar for name in each)
+    is_all = (question is None or question.is_bare) and len(text.split()) > 1
+    return size > _MOST_WORDS or (size > 1 and has_more) or is_all
 
 
-def _perhaps(language: Language, candidates: tuple[Candidate, ...]) -> str:
-    titles = [_title(language, each) for each in candidates]
-    return f"Did you mean {' or '.join(titles)}?" if language == "en" else f"혹시 {' 또는 '.join(titles)}인가요?"
+# ── prices ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _title(language: Language, candidate: Candidate) -> str:
-    if language == "ko":
-        return f"{candidate.name_ko}({candidate.symbol})"
-    return f"{candidate.name_en} ({candidate.symbol})"
+def _instrument_of(fact: Fact) -> Instrument:
+    """What a fact is about; for what somebody has added to the records, its symbol alone."""
+    symbol = fact.subject
+    known = _DEMO.get(symbol)
+    if fact.source != DEMO_SOURCE:
+        from finclaw.finance.instruments.catalogue import shipped_catalogue  # noqa: PLC0415  `cold_cpu`: not for the demo
+
+        known = shipped_catalogue().get(symbol)
+    currency = fact.currency or ""
+    exchange = "KRX" if currency == "KRW" else "NYSE"
+    return known or Instrument(symbol=symbol, exchange=exchange, name_en=symbol, name_ko=symbol, currency=currency)
+
+
+def _by_subject(result: ToolResult, field: str) -> dict[str, dict[str, Fact]]:
+    """The facts by subject and field, for every subject that has this field, in their order."""
+    subjects = dict.fromkeys(fact.subject for fact in result.facts if fact.field == field)
+    return {each: {fact.field: fact for fact in result.facts if fact.subject == each} for each in subjects}
+
+
+def _money(fact: Fact, language: Language) -> str:
+    return words.write_money(fact.value, fact.currency or "", language)
+
+
+def _write_quote(language: Language, call: ToolCall, result: ToolResult) -> str:
+    facts = {fact.field: fact for fact in result.facts}
+    text = words.describe_quote(read_quote(result.facts, _instrument_of(facts["price"])), reader_zone(), language)
+    if "price_in" not in facts:
+        return text
+    return f"{text}\n= **{_money(facts['price_in'], language)}** · {words.write_rates(result.facts, language)}"
+
+
+def _write_product(
+    language: Language, question: Question | None, result: ToolResult | None, quoted: ToolResult | None
+) -> str:
+    """So many pieces at one price: the calculator's figure in the currency of the price."""
+    if result is None or result.status != "ok" or quoted is None or question is None:
+        return PHRASES["unfinished"][language]
+    facts = {fact.field: fact for fact in quoted.facts}
+    price = facts.get("price_in") or facts["price"]
+    if _instrument_of(facts["price"]).kind in ("rate", "index"):
+        return PHRASES["not understood"][language]
+    total = words.write_money(result.facts[0].value + 0 * price.value, price.currency or "", language)
+    return f"**{question.slots['quantity']} × {_money(price, language)} = {total}**"
+
+
+def _write_history(language: Language, call: ToolCall, result: ToolResult) -> str:
+    facts = {fact.field: fact for fact in result.facts}
+    if "start" not in facts:
+        return words.describe_close(_instrument_of(facts["close"]), facts["close"], reader_zone(), language)
+    period = words.PERIOD_NAMES[call.args.get("period", "month")][language]
+    text = words.describe_change(_instrument_of(facts["start"]), facts, period, reader_zone(), language)
+    points = [fact.value for fact in result.facts if fact.field == "chart_point"]
+    if not points:
+        return text
+    from finclaw.finance.charts.chart import sparkline  # noqa: PLC0415  `cold_cpu`: for charts alone
+
+    return f"{text}\n`{sparkline(points)}`"
+
+
+def _write_comparison(language: Language, call: ToolCall, result: ToolResult) -> str:
+    moves = [(_instrument_of(facts["start"]), facts) for facts in _by_subject(result, "start").values()]
+    period = words.PERIOD_NAMES[call.args.get("period", "month")][language]
+    return words.describe_comparison(moves, period, reader_zone(), language)
+
+
+def _write_watchlist(language: Language, call: ToolCall, result: ToolResult) -> str:
+    watched = [facts["price"] for facts in _by_subject(result, "previous_close").values()]
+    quotes = [read_quote(result.facts, _instrument_of(price)) for price in watched]
+    return words.list_quotes(quotes, reader_zone(), language) if quotes else PHRASES["empty"][language]
+
+
+def _write_watched(language: Language, call: ToolCall, result: ToolResult) -> str:
+    """There are no facts of a list: what is on it now, or no longer, is taken from the lines of the result."""
+    symbols = re.findall(r"(?<=\[)[^\]]+(?=\]$)|(?<=^removed: ).+", result.content, re.MULTILINE)
+    titles = [words.title_of(_DEMO[each], language) if each in _DEMO else each for each in symbols]
+    return PHRASES[call.name][language].format(", ".join(titles))
+
+
+def _write_portfolio(language: Language, call: ToolCall, result: ToolResult) -> str:
+    lines = [PHRASES["sample"][language]]
+    for facts in _by_subject(result, "quantity").values():
+        title = words.title_of(_instrument_of(facts["value"]), language)
+        count = f"{facts['quantity'].value.normalize():,f}"
+        gain = f"{facts['gain_percent'].value:+,f}%"
+        lines.append(f"- {title} × {count}: {_money(facts['value'], language)} ({gain})")
+    total = next(fact for fact in result.facts if fact.field == "total")
+    at = words.write_moment(total.as_of, reader_zone() or {"ko": KRX.tz, "en": UTC}[language])
+    rates = words.write_rates(result.facts, language)
+    return "\n".join((*lines, "", f"**{_money(total, language)}** · {rates} · {at}"))
+
+
+# ── hours ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write_hours(language: Language, call: ToolCall, result: ToolResult) -> str:
+    lines: list[str] = []
+    for code, facts in (_by_subject(result, "day") or _by_subject(result, "is_open")).items():
+        venue = VENUES[code]
+        if "day" in facts:
+            lines.append(_write_day(language, venue, _day_of(facts["day"], venue)))
+            continue
+        hours = load_hours(_CALENDAR, venue, facts["is_open"].as_of)
+        lines.append(words.describe_hours(hours, reader_zone(), language))
+        if not hours.opening.session.is_regular:
+            lines.append(_write_day(language, venue, hours.opening.session.day))
+    return "\n".join((*lines, words.name_calendar(result.facts[0].as_of, reader_zone(), language)))
+
+
+def _write_calendar(language: Language, call: ToolCall, result: ToolResult) -> str:
+    """The days of rest and those with other hours; asked about the exam, its day alone."""
+    lines: list[str] = []
+    for code, facts in _by_subject(result, "holidays_ahead").items():
+        venue = VENUES[code]
+        days = sorted(_day_of(fact, venue) for field, fact in facts.items() if field.startswith(("closed ", "opens ")))
+        if call.args.get("limit") == EXAM_LIMIT:
+            days = [day for day in days if _is_exam(venue, day)][:1]
+        lines += [_write_day(language, venue, day) for day in days]
+    return "\n".join((*lines, words.name_calendar(result.facts[0].as_of, reader_zone(), language)))
+
+
+def _write_day(language: Language, venue: Venue, day: date) -> str:
+    session = _CALENDAR.session_on(venue.code, day)
+    rest = _CALENDAR.rest_on(venue.code, day)
+    note = words.name_rest(rest, language) if rest else ""
+    if _is_exam(venue, day):
+        note = {"en": "college entrance exam", "ko": "대학수학능력시험"}[language]
+    times = (session.opens, session.closes) if session else None
+    return words.describe_session(venue, day, times, note, reader_zone(), language)
+
+
+def _is_exam(venue: Venue, day: date) -> bool:
+    """Only on the day of the college entrance exam does Seoul close an hour late; the tables do not name it."""
+    session = _CALENDAR.session_on(venue.code, day)
+    return venue == KRX and session is not None and session.closes.astimezone(venue.tz).time() > KRX.closes
+
+
+def _moment_of(fact: Fact) -> datetime:
+    return datetime.fromtimestamp(int(fact.value), UTC)
+
+
+def _day_of(fact: Fact, venue: Venue) -> date:
+    return _moment_of(fact).astimezone(venue.tz).date()
+
+
+# ── the rest ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write_news(language: Language, call: ToolCall, result: ToolResult) -> str:
+    """The facts are the times of the headlines; their words are taken from the records of the result."""
+    head, *rows = (dict(re.findall("^([a-z_]+): (.*)$", each, re.M)) for each in result.content.split("\n\n"))
+    times = [{"published_at": fact.as_of} for fact in result.facts]
+    items = [msgspec.convert({**row, **at}, NewsItem) for row, at in zip(rows, times, strict=True)]
+    instrument = _DEMO.get(head.get("symbol", ""))
+    if "symbol" in head and items:
+        instrument = _instrument_of(result.facts[0])
+    return words.describe_news(instrument, items, reader_zone(), language)
+
+
+def _write_time(language: Language, call: ToolCall, result: ToolResult) -> str:
+    """The subject of the time is the zone of the place."""
+    (fact,) = result.facts
+    zone = ZoneInfo(fact.subject)
+    now = _moment_of(fact).astimezone(zone if call.args else reader_zone() or zone)
+    weekday = {"en": f"{now:%A}", "ko": f"{'월화수목금토일'[now.weekday()]}요일"}[language]
+    return f"{words.write_moment(now, now.tzinfo or zone)}, {weekday}"
+
+
+_WRITERS: Final[Mapping[str, Callable[[Language, ToolCall, ToolResult], str]]] = {
+    "market__quote": _write_quote,
+    "market__history": _write_history,
+    "market__chart": _write_history,
+    "market__compare": _write_comparison,
+    "market__hours": _write_hours,
+    "market__calendar": _write_calendar,
+    "market__news": _write_news,
+    "fx__convert": lambda language, call, result: words.describe_conversion(result.facts, reader_zone(), language),
+    "portfolio__show": _write_portfolio,
+    "watch__list": _write_watchlist,
+    "watch__add": _write_watched,
+    "watch__remove": _write_watched,
+    "time__now": _write_time,
+}

@@ -1,300 +1,258 @@
-"""The plan of an answer: tool calls and plain sentences, in the order in which they were wanted."""
+"""The plan of an answer: what was said before, the question completed from it, and the tool calls."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from finclaw.demo.assistant.clause import ASPECTS, Clause, read_clause
-from finclaw.demo.assistant.dialogue import Dialogue, candidates_of
-from finclaw.demo.assistant.follow_up import choose_offer, complete_clause, resume_clause
-from finclaw.demo.assistant.intent import POLITE, Intent
-from finclaw.demo.assistant.money_words import currency_of
-from finclaw.demo.assistant.names import MOST_NAMES
-from finclaw.demo.assistant.periods import UNKNOWN
-from finclaw.demo.assistant.question import ParsedQuestion, read_question
-from finclaw.demo.assistant.sayings import Saying
-from finclaw.kernel.message import ToolCall
+from finclaw.demo.assistant.patterns import (
+    CALENDAR,
+    CHART,
+    COMPARE,
+    CONVERT,
+    HISTORY,
+    HOURS,
+    NEWS,
+    QUOTE,
+    Question,
+)
+from finclaw.demo.assistant.tokens import CSAT, HALF_YEAR, clean_text
+from finclaw.finance.hours import find_venue
+from finclaw.finance.instrument import key_of
+from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
 from finclaw.kernel.person import reader_zone
-from finclaw.numerals.tables import FIAT
 from finclaw.text import Language
 
-TOOLS = frozenset(
-    (
-        *("market__quote", "market__history", "market__compare", "market__hours", "market__calendar"),
-        *("fx__convert", "portfolio__show", "alert__add", "alert__list", "alert__remove"),
-        *("market__chart", "calc__evaluate", "time__now"),
-    )
-)
-"""The only tools it ever calls, whatever a message says."""
-
-Wish = tuple[str, dict[str, Any]]
-"""A tool's name and its arguments."""
-
-
-class PlanStep(Struct, frozen=True):
-    """One thing to do for one clause: a call, or a sentence; `words` are those that were not understood."""
-
-    clause: Clause
-    call: ToolCall | None = None
-    saying: Saying | None = None
-    words: tuple[str, ...] = ()
-
-
-_USED: dict[Intent, str] = {
-    **{"price": "currency quantity", "about": "currency quantity", "change": "period on", "compare": "period"},
-    **{"hours": "on holiday", "calendar": "holiday", "convert": "amounts currency", "portfolio": "currency"},
-    **{"alert_add": "amounts", "alert_remove": "amounts", "alert_list": "", "clock": "", "calc": ""},
+_LOOK_BACK: Final = 8
+"""Messages of a person. What was spoken of before that is no longer what "it" means."""
+_ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    QUOTE: {"name": "symbol", "currency": "in_currency", "quantity": ""},
+    HISTORY: {"name": "symbol", "period": "period", "date": "on"},
+    CHART: {"name": "symbol", "period": "period", "language": "language"},
+    COMPARE: {"name": "symbols", "period": "period"},
+    HOURS: {"market": "market", "date": "on", "tomorrow": "on"},
+    CALENDAR: {"market": "market", "holiday": "holiday"},
+    NEWS: {"name": "symbol"},
+    CONVERT: {"amount": "amount", "base": "from", "currency": "to"},
+    "portfolio__show": {"currency": "in_currency"},
+    "time__now": {"city": "timezone"},
+    "watch__list": {},
+    "watch__add": {"name": "symbols"},
+    "watch__remove": {"name": "symbols"},
 }
-"""What each kind of question makes use of. Whatever else a person said with it is not passed over."""
-_NAMELESS: frozenset[Intent] = frozenset(("convert", "portfolio", "alert_list", "calc"))
+"""The argument of each tool that a slot becomes. A question with a slot that its tool lacks is not answered."""
+TOOLS: Final = frozenset((*_ARGUMENTS, "calc__evaluate"))
+"""The only tools it ever calls, whatever a message says."""
+_ABOUT_INSTRUMENTS: Final = (QUOTE, HISTORY, CHART, COMPARE)
+_CHART_PERIODS: Final = {
+    **{"": "6M", "day": "1D", "week": "5D", "month": "1M", "quarter": "3M", "year": "1Y", "year_to_date": "YTD"},
+    **{HALF_YEAR: "6M"},
+}
+EXAM_LIMIT: Final = 12
+"""Holidays of a year and more: the days with other hours between them are found too, and the exam is one of those."""
+_YES: Final = ("yes", "yeah", "yep", "sure", "ok", "okay", "right", "correct", "네", "넵", "예", "응", "맞아", "맞아요")
+_NO: Final = ("no", "nope", "neither", "none", "아니", "아니요", "아니오")
+_ORDINALS: Final = (
+    ("1", "first", "1st", "1번", "첫번째", "첫째"),
+    ("2", "second", "2nd", "2번", "두번째", "둘째"),
+    ("3", "third", "3rd", "3번", "세번째", "셋째"),
+)
 
 
-def not_understood(clause: Clause) -> tuple[str, ...]:
-    """The words of a clause that its plan would pass over."""
-    if clause.intent is None or clause.intent not in _USED:
-        return clause.left
-    used = _USED[clause.intent].split()
-    names = clause.names if clause.intent in _NAMELESS else ()
-    if clause.currency or clause.intent == "compare":  # "in won and yen", "euro vs dollar": these are no instruments
-        names = (*names, *(name for name in clause.names if currency_of(name) in FIAT))
-    unused = (said for slot, said in clause.taken if slot not in used)
-    return tuple(dict.fromkeys((*clause.left, *names, *unused, *_untold(clause))))
+class Candidate(NamedTuple):
+    symbol: str
+    name_en: str
+    name_ko: str
 
 
-def _untold(clause: Clause) -> Iterator[str]:
-    """Words for a figure that the tool of this question does not give."""
-    intent = clause.intent
-    over_time = intent == "compare" or (intent == "change" and (clause.period or clause.on))
-    unused = {
-        "volume": over_time,
-        "opening": over_time and clause.period != "day",
-        "extremes": clause.on or clause.period == "yesterday" or intent == "compare",
-        "quantity": len(clause.names) > 1,
-        "amounts": intent == "convert" and len(clause.amounts) > 1,
-        "currency": intent == "portfolio" and clause.currency not in (None, "KRW", "USD"),
-        "on": intent == "hours" and clause.on != "tomorrow" and len(clause.on or "") < len("2026-11-26"),
+class Exchange(Struct, frozen=True):
+    """One thing a person said, and what the tools have found about it since."""
+
+    text: str = ""
+    message_id: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+
+    def result_of(self, call: ToolCall) -> ToolResult | None:
+        return next((result for result in self.results if result.call_id == call.id), None)
+
+    @property
+    def question(self) -> Question | None:
+        """The question that was answered here, read back from the last call that found something."""
+        found = [each for each in self.results if each.status == "ok" and each.name in _ARGUMENTS]
+        call = next((each for each in reversed(self.calls) if found and each.id == found[-1].call_id), None)
+        if call is None:
+            return None
+        slots = {slot: str(call.args[key]) for slot, key in _ARGUMENTS[call.name].items() if key in call.args}
+        facts = (fact for result in found for fact in result.facts)
+        if "name" in slots:
+            symbols = dict.fromkeys(fact.subject for fact in facts if fact.field in ("price", "start", "close"))
+            slots["name"] = ", ".join(symbols) or slots["name"]
+        if call.name == CHART:
+            slots.pop("period")
+        return Question(tool=call.name, slots=slots)
+
+
+def read_exchanges(messages: Sequence[Message]) -> list[Exchange]:
+    """What was said and found, the latest first; at least this exchange and the one before it."""
+    found: list[Exchange] = []
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    for message in reversed(messages):
+        calls[:0] = message.tool_calls
+        results[:0] = message.tool_results
+        if message.role == "user":  # one without words too: a picture must not be answered with an old price
+            found.append(Exchange(words_of(message), message.id, tuple(calls), tuple(results)))
+            calls.clear()
+            results.clear()
+    return [*found, Exchange(), Exchange()][: _LOOK_BACK + 1]
+
+
+def words_of(message: Message) -> str:
+    """What the person wrote: the first text. After it there may be a note by the gateway about an attachment."""
+    return next((block.text for block in message.blocks if isinstance(block, Text)), "")
+
+
+# ── offers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def offer_of(result: ToolResult | None) -> tuple[str, tuple[Candidate, ...]]:
+    """The name that was not certain, and what it may have meant: `symbol | name | Korean name`, a line each."""
+    if result is None or result.error is None or result.error.name not in ("AmbiguousName", "UnknownName"):
+        return "", ()
+    asked, *lines = (result.error.suggestion or "").split("\n")
+    rows = (line.split(" | ") for line in lines)
+    return asked, tuple(Candidate(*row) for row in rows if len(row) == 3)
+
+
+def is_yes_or_no(text: str) -> bool:
+    return clean_text(text).casefold() in (*_YES, *_NO)
+
+
+def choose_offer(now: Exchange, before: Exchange) -> Iterator[ToolCall]:
+    """The calls of the exchange before, with the instrument that the person chooses.
+
+    Only a short yes, a number or a part of a name chooses. Anything else is a sentence of its own.
+    """
+    for call in before.calls:
+        asked, candidates = offer_of(before.result_of(call))
+        if chosen := _pick(clean_text(now.text).casefold(), candidates):
+            yield _with_name(call, asked, chosen.symbol, now.message_id)
+
+
+def _pick(text: str, candidates: Sequence[Candidate]) -> Candidate | None:
+    if text in _YES and len(candidates) == 1:
+        return candidates[0]
+    ordinal = text.removeprefix("the ").removesuffix(" one").replace(" ", "")
+    key = key_of(text)
+    fitting = [each for each, words in zip(candidates, _ORDINALS, strict=False) if ordinal in words]
+    fitting = fitting or [each for each in candidates if key in map(key_of, each)]
+    if len(key) > 1:
+        fitting = fitting or [each for each in candidates if any(key in key_of(part) for part in each)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _with_name(call: ToolCall, old: str, new: str, parent_id: str) -> ToolCall:
+    """The same call about another instrument."""
+    args = {key: new if value == old else value for key, value in call.args.items()}
+    if "symbols" in args:
+        args["symbols"] = [each.replace(old, new) for each in args["symbols"]]
+    return make_call(parent_id, call.name, args)
+
+
+# ── questions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def complete(question: Question, last: Question | None) -> Question | None:
+    """The question with what it leaves to the last one; None if there is none, or the two do not go together."""
+    slots = question.slots
+    if last is None:
+        return question if "name" in slots or question.tool not in _ABOUT_INSTRUMENTS else None
+    if question.is_bare and "name" in slots:
+        return _ask_again(question, last)
+    if question.tool == HOURS and question.is_follow_up and "market" not in slots:
+        return replace(question, slots={"market": last.slots.get("name") or last.slots.get("market", ""), **slots})
+    if question.tool not in _ABOUT_INSTRUMENTS or "name" in slots:
+        return question
+    if "name" not in last.slots or (question.tool == HISTORY and last.tool == COMPARE):
+        return replace(last, slots={**last.slots, **slots})  # in another currency, over another time
+    kept = ("name", "currency") if "quantity" in slots else ("name",)
+    return replace(question, slots={**{slot: last.slots[slot] for slot in kept if slot in last.slots}, **slots})
+
+
+def _ask_again(question: Question, last: Question) -> Question:
+    """The last question about other instruments or another market: "and Tesla?". A bare name asks for its price."""
+    name = question.slots["name"]
+    market = find_venue(name)
+    if market and last.tool in (HOURS, CALENDAR):
+        return replace(last, slots={**last.slots, "market": market.code})
+    if not question.is_follow_up or "name" not in last.slots:
+        return question
+    if last.tool == COMPARE:
+        name = f"{last.slots['name']}, {name}"
+    return replace(last, slots={**last.slots, "name": name})
+
+
+# ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plan_call(question: Question, language: Language, parent_id: str) -> Iterator[ToolCall]:
+    """None for what is said without a tool, and for what the tool cannot do."""
+    tool = question.tool
+    slots = dict(question.slots)
+    if tool == HISTORY and slots.get("period") == HALF_YEAR:
+        tool = CHART
+    if tool == CHART:
+        slots |= {"language": language, "period": _CHART_PERIODS.get(slots.get("period", ""), "")}
+    if slots.get("holiday") == CSAT:
+        yield make_call(parent_id, tool, {"market": "KRX", "limit": EXAM_LIMIT})
+    elif tool in _ARGUMENTS and slots.keys() <= _ARGUMENTS[tool].keys() and all(slots.values()):
+        args: dict[str, Any] = {_ARGUMENTS[tool][slot]: value for slot, value in slots.items()}
+        args = _usual_arguments(tool, language, slots.get("base", "")) | args
+        args.pop("", None)
+        if "symbols" in args:
+            args["symbols"] = [args["symbols"]]
+        yield make_call(parent_id, tool, args)
+
+
+def _usual_arguments(tool: str, language: Language, base: str) -> dict[str, Any]:
+    is_korean = language == "ko"
+    usual = {
+        COMPARE: {"period": "month"},
+        CONVERT: {"to": "USD" if base == "KRW" else "KRW"},
+        "portfolio__show": {"in_currency": "KRW" if is_korean else "USD"},
     }
-    aspects = ((name, word) for name in clause.aspects for word in ASPECTS[name].findall(clause.text))
-    yield from (word for name, word in (*aspects, *clause.taken) if unused.get(name))
+    if is_korean:  # in Korean "the market" means Seoul
+        usual |= {each: {"market": "KRX"} for each in (HOURS, CALENDAR)}
+    if is_korean and reader_zone() is None:
+        usual["time__now"] = {"timezone": "Asia/Seoul"}
+    return usual.get(tool, {})
 
 
-def plan(question: ParsedQuestion, dialogue: Dialogue) -> tuple[PlanStep, ...]:
-    if question.too_long or question.too_many:
-        return (PlanStep(Clause(text=""), saying="too_long" if question.too_long else "too_many"),)
-    steps = list(_steps(question, dialogue))
-    kept = [step for step in steps if step.saying not in POLITE] or steps[:1]
-    once = {
-        (each.saying, each.words, each.clause.quantity, each.call and each.call.id): each for each in reversed(kept)
-    }
-    return tuple(reversed(once.values())) or (PlanStep(Clause(text=""), saying="unknown"),)
-
-
-def _steps(question: ParsedQuestion, dialogue: Dialogue) -> Iterator[PlanStep]:
-    said: Clause | None = None
-    for clause in question.clauses:
-        wishes = choose_offer(clause, dialogue)
-        if wishes:
-            yield from (PlanStep(clause, call=_call(dialogue.now.message_id, wish)) for wish in wishes)
-            continue
-        if clause.reply == "yes" and any(len(candidates_of(each)[1]) > 1 for each in dialogue.offered.results):
-            yield PlanStep(clause, saying="which_one")
-            continue
-        asked = asked_before(dialogue) if said is None else None
-        if asked and asked.intent == "alert_add" and clause.amounts and clause.intent in (None, "convert"):
-            clause = read_clause(clause.text, "alert_add")  # noqa: PLW2901
-        said = (asked and resume_clause(clause, asked)) or complete_clause(clause, dialogue, said)
-        if words := not_understood(said):
-            yield PlanStep(said, saying="left", words=words)
-            continue
-        for wish in _wishes(said, question.language):
-            if isinstance(wish, tuple):
-                yield PlanStep(said, call=_call(dialogue.now.message_id, wish))
-            else:
-                yield PlanStep(said, saying=wish)
-
-
-def asked_before(dialogue: Dialogue) -> Clause | None:
-    """The clause of the message before this one, if it was one clause and led to a question back."""
-    if dialogue.offered.answered_calls or not dialogue.offered.text:
-        return None
-    if refused := next((call for call in dialogue.offered.calls if call.name == "alert__add"), None):
-        return Clause(text="", intent="alert_add", names=(str(refused.args.get("symbol")),))
-    clauses = read_question(dialogue.offered.text).clauses
-    return complete_clause(clauses[0], dialogue, None) if len(clauses) == 1 and not clauses[0].left else None
-
-
-def _call(message_id: str, wish: Wish) -> ToolCall:
-    """Its id is made from the message and the wish, so that a repeated request repeats it and nothing else does."""
-    name, args = wish
-    digest = blake2b(message_id.encode() + name.encode() + msgspec.json.encode(args), digest_size=8).hexdigest()
+def make_call(parent_id: str, name: str, args: dict[str, Any]) -> ToolCall:
+    """Its id is made from a message or call and what is asked: a repeated request repeats it, and nothing else does."""
+    digest = blake2b(parent_id.encode() + name.encode() + msgspec.json.encode(args), digest_size=8).hexdigest()
     return ToolCall(f"call_{digest}", name, args)
 
 
-def split_call(parent: ToolCall, name: str) -> ToolCall:
-    """The same question about one of the several names that the parent had."""
-    key = "market" if "market" in parent.args else "symbol"
-    return _call(parent.id, (parent.name, {**parent.args, key: name}))
+def split_call(call: ToolCall, now: Exchange) -> tuple[ToolCall, ...]:
+    """The call once for each of the names that it had in one."""
+    result = now.result_of(call)
+    if result is None or result.error is None or result.error.name != "SeveralNames":
+        return ()
+    asked, *names = (result.error.suggestion or "").split("\n")
+    return tuple(_with_name(call, asked, name, call.id) for name in names)
 
 
-def product_call(parent: ToolCall, expression: str) -> ToolCall:
-    return _call(parent.id, ("calc__evaluate", {"expression": expression}))
-
-
-# ── one function for each thing people want ─────────────────────────────────────────────────────────────────
-
-_Planned = tuple[Wish | Saying, ...]
-
-
-def _wishes(clause: Clause, language: Language) -> _Planned:
-    if clause.intent is None:
-        return ("ok" if clause.reply else "unknown",)
-    if len(clause.names) > MOST_NAMES:
-        return ("too_many",)
-    match clause.intent:
-        case "trade" | "advice" | "news" | "real" | "help" | "thanks" | "bye" | "greeting" as saying:
-            return (saying,)
-        case intent:
-            return _PLANNERS[intent](clause, language)
-
-
-def _price(clause: Clause, language: Language) -> _Planned:
-    if not clause.names:
-        return ("which_one",) if clause.intent == "price" else ("unknown",)
-    extra = {"in_currency": clause.currency} if clause.currency else {}
-    return tuple(("market__quote", {"symbol": name, **extra}) for name in clause.names)
-
-
-_CHART_PERIODS: Mapping[str | None, str] = {
-    None: "6M",
-    "day": "1D",
-    "week": "5D",
-    "this_week": "5D",
-    "month": "1M",
-    "quarter": "3M",
-    "year": "1Y",
-    "year_to_date": "YTD",
-}
-"""Periods that a chart has; of the others the figures are told."""
-
-
-def _chart_period(clause: Clause) -> str | None:
-    """None: no chart is wanted. One that was wanted before has its period already."""
-    if clause.period in _CHART_PERIODS.values():
-        return clause.period
-    is_chart = "chart" in clause.text.casefold() or "차트" in clause.text
-    return _CHART_PERIODS.get(clause.period) if is_chart and clause.on is None else None
-
-
-def _change(clause: Clause, language: Language) -> _Planned:
-    if clause.period == UNKNOWN:
-        return ("periods",)
-    if clause.names and (period := _chart_period(clause)) is not None:
-        wanted = {"period": period, "language": language}
-        return tuple(("market__chart", {"symbol": name, **wanted}) for name in clause.names)
-    if clause.on is not None and clause.names:
-        return tuple(("market__history", {"symbol": name, "on": clause.on}) for name in clause.names)
-    if clause.period is None:  # a quote tells the change of the day, and the price with it
-        return _price(clause, language) if clause.names else ("which_one",)
-    if not clause.names:
-        return ("which_one",)
-    return tuple(("market__history", {"symbol": name, "period": clause.period}) for name in clause.names)
-
-
-def _compare(clause: Clause, language: Language) -> _Planned:
-    if clause.period == UNKNOWN:
-        return ("periods",)
-    if not clause.names:
-        return ("which_two",)
-    return (("market__compare", {"symbols": list(clause.names), "period": clause.period or "month"}),)
-
-
-def _hours(clause: Clause, language: Language) -> _Planned:
-    return _market("market__hours", clause, language)
-
-
-def _calendar(clause: Clause, language: Language) -> _Planned:
-    return _market("market__calendar", clause, language)
-
-
-def _market(tool: str, clause: Clause, language: Language) -> _Planned:
-    """Whoever asks in Korean for "the market" means Seoul; in English it may be either."""
-    extra: dict[str, Any] = {}
-    if clause.holiday:
-        tool, extra = "market__calendar", {"holiday": clause.holiday}
-    elif clause.on:
-        extra = {"on": clause.on}
-    if clause.names:
-        return tuple((tool, {"market": name, **extra}) for name in clause.names)
-    return ((tool, {"market": "KRX", **extra} if language == "ko" else extra),)
-
-
-def _convert(clause: Clause, language: Language) -> _Planned:
-    amount = next(iter(clause.amounts), None)
-    if amount is None or amount.currency is None:
-        return ("how_much",)
-    target = clause.currency or ("USD" if amount.currency == "KRW" else "KRW")
-    return (("fx__convert", {"amount": f"{amount.value:f}", "from": amount.currency, "to": target}),)
-
-
-def _portfolio(clause: Clause, language: Language) -> _Planned:
-    default = "KRW" if language == "ko" else "USD"
-    return (("portfolio__show", {"in_currency": clause.currency or default}),)
-
-
-def _alert_add(clause: Clause, language: Language) -> _Planned:
-    if len(clause.names) > 1 or len(clause.amounts) > 1 or clause.side == "both" or clause.distance:
-        return ("alert_one",)
-    if not clause.names or not clause.amounts:
-        return ("alert_how",)
-    amount = clause.amounts[0]
-    args: dict[str, Any] = {"symbol": clause.names[0], "price": f"{amount.value:f}"}
-    if amount.currency:
-        args["currency"] = amount.currency
-    if clause.side:
-        args["side"] = clause.side
-    return (("alert__add", args),)
-
-
-def _alert_list(clause: Clause, language: Language) -> _Planned:
-    return (("alert__list", {}),)
-
-
-def _alert_remove(clause: Clause, language: Language) -> _Planned:
-    several = len(clause.names) > 1 or len(clause.amounts) > 1 or (clause.names and clause.everything)
-    if several or _NUMBERED.search(clause.text):
-        return ("alert_which",)
-    if clause.names:
-        at = {"price": f"{clause.amounts[0].value:f}"} if clause.amounts else {}
-        return (("alert__remove", {"symbol": clause.names[0], **at}),)
-    return (("alert__remove", {"all": True}),) if clause.everything else ("alert_which",)
-
-
-_NUMBERED = re.compile(r"\d+\s?번|\balerts?\s+(?:number\s+|no\.?\s*)?#?\d+\b|#\d+", re.IGNORECASE)
-
-
-def _clock(clause: Clause, language: Language) -> _Planned:
-    if len(clause.names) > 1:
-        return ("unknown",)
-    where = clause.names[0] if clause.names else "Asia/Seoul" if language == "ko" and reader_zone() is None else ""
-    return (("time__now", {"timezone": where} if where else {}),)
-
-
-_PLANNERS: dict[Intent, Callable[[Clause, Language], _Planned]] = {
-    "price": _price,
-    "about": _price,
-    "change": _change,
-    "compare": _compare,
-    "hours": _hours,
-    "calendar": _calendar,
-    "convert": _convert,
-    "portfolio": _portfolio,
-    "alert_add": _alert_add,
-    "alert_list": _alert_list,
-    "alert_remove": _alert_remove,
-    "calc": lambda clause, language: (("calc__evaluate", {"expression": clause.expression or ""}),),
-    "clock": _clock,
-}
+def multiply(question: Question | None, call: ToolCall, now: Exchange) -> ToolCall | None:
+    """The calculator's part of "ten shares of Apple"."""
+    result = now.result_of(call)
+    facts = {fact.field: fact for fact in result.facts} if result else {}
+    price = facts.get("price_in") or facts.get("price")
+    quantity = question.slots.get("quantity", "1") if question else "1"
+    if quantity == "1" or call.name != QUOTE or price is None:
+        return None
+    return make_call(call.id, "calc__evaluate", {"expression": f"{quantity} * {price.value:f}"})

@@ -5,11 +5,24 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
-from finclaw.demo.assistant.answer import answer, further_calls
-from finclaw.demo.assistant.dialogue import read_dialogue, read_words
-from finclaw.demo.assistant.plan import plan
-from finclaw.demo.assistant.question import LONGEST, read_question
-from finclaw.demo.assistant.sayings import SAYINGS
+from finclaw.demo.assistant.answer import answer
+from finclaw.demo.assistant.patterns import LACKING, POLITE, Question, read_question
+from finclaw.demo.assistant.phrases import PHRASES
+from finclaw.demo.assistant.plan import (
+    Exchange,
+    choose_offer,
+    complete,
+    is_yes_or_no,
+    multiply,
+    offer_of,
+    plan_call,
+    read_exchanges,
+    split_call,
+    words_of,
+)
+from finclaw.demo.assistant.tokens import LONGEST
+from finclaw.demo.listings import DEMO_LISTINGS
+from finclaw.finance.market import DEMO_SOURCE
 from finclaw.kernel.chunk import (
     Chunk,
     Done,
@@ -49,26 +62,54 @@ class OfflineProvider:
 
 def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     """What to say, or which tools to call first. The same request always gets the same decision."""
-    dialogue = read_dialogue(request.messages)
-    if request.messages and not dialogue.now.text.strip():
-        return SAYINGS["wordless"][_spoken_language(request.messages)]
-    question = read_question(dialogue.now.text, _spoken_language(request.messages))
-    steps = plan(question, dialogue)
+    language = _spoken_language(request.messages)
+    now, before, *earlier = read_exchanges(request.messages)
+    if request.messages and not now.text.strip():
+        return PHRASES["wordless"][language]
+    question = None if is_yes_or_no(now.text) else read_question(now.text)
+    if question is not None:
+        last = next((each.question for each in (before, *earlier) if each.question), None)
+        question = complete(question, last)
+    wanted = tuple(_further_calls(question, now)) if now.results else tuple(choose_offer(now, before))
+    if not now.results and not wanted and question is not None:
+        wanted = tuple(plan_call(question, language, now.message_id))
     offered = {tool.name for tool in request.tools}
-    first = tuple(step.call for step in steps if step.call)
-    wanted = further_calls(steps, dialogue.now) if dialogue.now.results else first
-    calls = tuple({call.id: call for call in wanted if call.name in offered}.values())
-    if calls:
+    if calls := tuple({call.id: call for call in wanted if call.name in offered}.values()):
         return calls
-    if wanted and not dialogue.now.results:
-        return SAYINGS["no_tool" if request.tools else "unfinished"][question.language]
-    return answer(question.language, steps, dialogue.now)
+    if now.results:
+        reply = answer(language, question, now)
+    elif wanted:
+        return PHRASES["no tool" if request.tools else "unfinished"][language]
+    elif is_yes_or_no(now.text) and any(offer_of(each)[1] for each in before.results):
+        reply = PHRASES["which"][language]
+    elif question is not None and question.tool in (*POLITE, LACKING):
+        reply = PHRASES[question.tool][language].format(question.slots.get(language))
+    else:
+        reply = PHRASES["not understood"][language]
+    return _introduce(reply, request, language)
+
+
+def _further_calls(question: Question | None, now: Exchange) -> Iterator[ToolCall]:
+    """Calls that follow from results: one for each of several names, and the product of a quantity and a price."""
+    for call in now.calls:
+        further = (*split_call(call, now), multiply(question, call, now))
+        yield from (each for each in further if each and now.result_of(each) is None)
+
+
+def _introduce(reply: str, request: ModelRequest, language: Language) -> str:
+    """The reply with what the assistant is, once in a conversation; the prompt says which market there is."""
+    lines = PHRASES["demo" if DEMO_SOURCE in request.system else "introduction"]
+    written = {key: line.format(len(DEMO_LISTINGS)) for key, line in lines.items()}
+    said = (message.text for message in request.messages if message.role == "assistant")
+    if any(line in text for text in said for line in written.values()):
+        return reply
+    return f"{reply}\n\n{written[language]}"
 
 
 def _spoken_language(messages: Sequence[Message]) -> Language:
     """The language of the last message that had words: one of tickers and figures alone has none."""
-    said = (read_words(each)[:LONGEST] for each in reversed(messages[-_LOOK_BACK:]) if each.role == "user")
-    return language_of(next((text for text in said if _HAS_WORDS.search(text)), ""))
+    texts = (words_of(each)[:LONGEST] for each in reversed(messages[-_LOOK_BACK:]) if each.role == "user")
+    return language_of(next((text for text in texts if _HAS_WORDS.search(text)), ""))
 
 
 # ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────
