@@ -237,7 +237,7 @@ LG price => which 373220,051910,066570 | 3 => quote 066570
 
 compare apple => short | and tesla => quote TSLA
 
-삼숭전자 얼마야 => near 005930,005935 | 네 => say which
+삼숭전자 얼마야 => near 005930,005935 | 네 => short
 
 애플 얼마야 => quote AAPL | TSLA => quote TSLA | MSFT => quote MSFT
 
@@ -292,7 +292,7 @@ microsoft price => quote MSFT | what about doge? => nothing | in won => quote MS
 
 AAPL => quote AAPL | not apple, tesla => short
 
-samsung price => which 005930,207940,006400 | neither => say which
+samsung price => which 005930,207940,006400 | neither => short
 
 compare apple and tesla => compare AAPL,TSLA month | only apple => short | since march => short
 
@@ -338,7 +338,7 @@ LG price => which 373220,051910,066570 | the third one => quote 066570
 
 price of teslla => near TSLA | yes => quote TSLA
 
-price of teslla => near TSLA | no => say which
+price of teslla => near TSLA | no => short
 
 compare samsung and apple => which 005930,207940,006400 | SDI => compare 006400,AAPL month
 

@@ -149,7 +149,7 @@ async def test_it_never_calls_a_tool_it_was_not_given():
 
 @pytest.mark.parametrize("status", ["denied", "timeout", "awaiting", "skipped", "unknown", "error", "ok"])
 @pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("tool", sorted(TOOLS - {"calc__evaluate"}))
+@pytest.mark.parametrize("tool", sorted(TOOLS - {"calc__evaluate", "watch__add", "watch__remove"}))
 def test_every_failed_call_gets_a_sentence_without_a_figure(status: ToolStatus, language: str, tool: str) -> None:
     call = ToolCall("c", tool, {"symbol": "AAPL"})
     result = ToolResult("c", tool, '"days" is not of type "integer"', status=status)

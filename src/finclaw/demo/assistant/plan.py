@@ -2,23 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from finclaw.demo.assistant.patterns import (
-    CALENDAR,
-    CHART,
-    COMPARE,
-    CONVERT,
-    HISTORY,
-    HOURS,
-    NEWS,
-    QUOTE,
-    Question,
-)
+from finclaw.demo.assistant.patterns import CALENDAR, CHART, COMPARE, CONVERT, HISTORY, HOURS, NEWS, QUOTE, Question
 from finclaw.demo.assistant.tokens import CSAT, HALF_YEAR, clean_text
 from finclaw.finance.hours import find_venue
 from finclaw.finance.instrument import key_of
@@ -54,18 +44,11 @@ _CHART_PERIODS: Final = {
 EXAM_LIMIT: Final = 12
 """Holidays of a year and more: the days with other hours between them are found too, and the exam is one of those."""
 _YES: Final = ("yes", "yeah", "yep", "sure", "ok", "okay", "right", "correct", "네", "넵", "예", "응", "맞아", "맞아요")
-_NO: Final = ("no", "nope", "neither", "none", "아니", "아니요", "아니오")
 _ORDINALS: Final = (
     ("1", "first", "1st", "1번", "첫번째", "첫째"),
     ("2", "second", "2nd", "2번", "두번째", "둘째"),
     ("3", "third", "3rd", "3번", "세번째", "셋째"),
 )
-
-
-class Candidate(NamedTuple):
-    symbol: str
-    name_en: str
-    name_ko: str
 
 
 class Exchange(Struct, frozen=True):
@@ -116,20 +99,13 @@ def words_of(message: Message) -> str:
     return next((block.text for block in message.blocks if isinstance(block, Text)), "")
 
 
-# ── offers ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def offer_of(result: ToolResult | None) -> tuple[str, tuple[Candidate, ...]]:
+def offer_of(result: ToolResult | None) -> tuple[str, list[list[str]]]:
     """The name that was not certain, and what it may have meant: `symbol | name | Korean name`, a line each."""
     if result is None or result.error is None or result.error.name not in ("AmbiguousName", "UnknownName"):
-        return "", ()
+        return "", []
     asked, *lines = (result.error.suggestion or "").split("\n")
     rows = (line.split(" | ") for line in lines)
-    return asked, tuple(Candidate(*row) for row in rows if len(row) == 3)
-
-
-def is_yes_or_no(text: str) -> bool:
-    return clean_text(text).casefold() in (*_YES, *_NO)
+    return asked, list(rows)
 
 
 def choose_offer(now: Exchange, before: Exchange) -> Iterator[ToolCall]:
@@ -140,19 +116,19 @@ def choose_offer(now: Exchange, before: Exchange) -> Iterator[ToolCall]:
     for call in before.calls:
         asked, candidates = offer_of(before.result_of(call))
         if chosen := _pick(clean_text(now.text).casefold(), candidates):
-            yield _with_name(call, asked, chosen.symbol, now.message_id)
+            yield _with_name(call, asked, chosen, now.message_id)
 
 
-def _pick(text: str, candidates: Sequence[Candidate]) -> Candidate | None:
+def _pick(text: str, candidates: Sequence[Sequence[str]]) -> str:
     if text in _YES and len(candidates) == 1:
-        return candidates[0]
+        return candidates[0][0]
     ordinal = text.removeprefix("the ").removesuffix(" one").replace(" ", "")
     key = key_of(text)
     fitting = [each for each, words in zip(candidates, _ORDINALS, strict=False) if ordinal in words]
     fitting = fitting or [each for each in candidates if key in map(key_of, each)]
     if len(key) > 1:
         fitting = fitting or [each for each in candidates if any(key in key_of(part) for part in each)]
-    return fitting[0] if len(fitting) == 1 else None
+    return fitting[0][0] if len(fitting) == 1 else ""
 
 
 def _with_name(call: ToolCall, old: str, new: str, parent_id: str) -> ToolCall:
@@ -161,9 +137,6 @@ def _with_name(call: ToolCall, old: str, new: str, parent_id: str) -> ToolCall:
     if "symbols" in args:
         args["symbols"] = [each.replace(old, new) for each in args["symbols"]]
     return make_call(parent_id, call.name, args)
-
-
-# ── questions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def complete(question: Question, last: Question | None) -> Question | None:
@@ -196,9 +169,6 @@ def _ask_again(question: Question, last: Question) -> Question:
     return replace(last, slots={**last.slots, "name": name})
 
 
-# ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def plan_call(question: Question, language: Language, parent_id: str) -> Iterator[ToolCall]:
     """None for what is said without a tool, and for what the tool cannot do."""
     tool = question.tool
@@ -219,17 +189,26 @@ def plan_call(question: Question, language: Language, parent_id: str) -> Iterato
 
 
 def _usual_arguments(tool: str, language: Language, base: str) -> dict[str, Any]:
-    is_korean = language == "ko"
+    is_korean = language == "ko"  # in Korean "the market" means Seoul
     usual = {
         COMPARE: {"period": "month"},
         CONVERT: {"to": "USD" if base == "KRW" else "KRW"},
         "portfolio__show": {"in_currency": "KRW" if is_korean else "USD"},
+        HOURS: {"market": "KRX"} if is_korean else {},
+        CALENDAR: {"market": "KRX"} if is_korean else {},
+        "time__now": {"timezone": "Asia/Seoul"} if is_korean and reader_zone() is None else {},
     }
-    if is_korean:  # in Korean "the market" means Seoul
-        usual |= {each: {"market": "KRX"} for each in (HOURS, CALENDAR)}
-    if is_korean and reader_zone() is None:
-        usual["time__now"] = {"timezone": "Asia/Seoul"}
     return usual.get(tool, {})
+
+
+def further_calls(question: Question | None, now: Exchange) -> Iterator[ToolCall]:
+    """Calls that follow from results: one for each of several names, a product, and the list after a change of it."""
+    for call in now.calls:
+        result = now.result_of(call)
+        further = [*split_call(call, now), multiply(question, call, now)]
+        if call.name in ("watch__add", "watch__remove") and result and result.status == "ok":
+            further.append(make_call(now.message_id, "watch__list", {}))
+        yield from (each for each in further if each and now.result_of(each) is None)
 
 
 def make_call(parent_id: str, name: str, args: dict[str, Any]) -> ToolCall:

@@ -5,21 +5,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
+from finclaw.demo.assistant import plan
 from finclaw.demo.assistant.answer import answer
-from finclaw.demo.assistant.patterns import LACKING, POLITE, Question, read_question
+from finclaw.demo.assistant.patterns import LACKING, POLITE, read_question
 from finclaw.demo.assistant.phrases import PHRASES
-from finclaw.demo.assistant.plan import (
-    Exchange,
-    choose_offer,
-    complete,
-    is_yes_or_no,
-    multiply,
-    offer_of,
-    plan_call,
-    read_exchanges,
-    split_call,
-    words_of,
-)
 from finclaw.demo.assistant.tokens import LONGEST
 from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance.market import DEMO_SOURCE
@@ -49,9 +38,9 @@ class OfflineProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         decision = decide(request)
         chunks = _say(decision, request.max_tokens) if isinstance(decision, str) else _call(decision)
-        written = 0
+        written = 0  # there is no tokenizer here: a word counts as a token
         for chunk in chunks:
-            written += _words_written(chunk)
+            written += isinstance(chunk, TextDelta | ToolInputDelta)
             if isinstance(chunk, Done):
                 yield UsageReport(Usage(input=_words_read(request), output=written))
             yield chunk
@@ -63,37 +52,27 @@ class OfflineProvider:
 def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     """What to say, or which tools to call first. The same request always gets the same decision."""
     language = _spoken_language(request.messages)
-    now, before, *earlier = read_exchanges(request.messages)
+    now, before, *earlier = plan.read_exchanges(request.messages)
     if request.messages and not now.text.strip():
         return PHRASES["wordless"][language]
-    question = None if is_yes_or_no(now.text) else read_question(now.text)
+    question = read_question(now.text)
     if question is not None:
         last = next((each.question for each in (before, *earlier) if each.question), None)
-        question = complete(question, last)
-    wanted = tuple(_further_calls(question, now)) if now.results else tuple(choose_offer(now, before))
-    if not now.results and not wanted and question is not None:
-        wanted = tuple(plan_call(question, language, now.message_id))
+        question = plan.complete(question, last)
+    wanted = list(plan.further_calls(question, now)) if now.results else list(plan.choose_offer(now, before))
+    if question is not None and not (wanted or now.results):
+        wanted = list(plan.plan_call(question, language, now.message_id))
     offered = {tool.name for tool in request.tools}
     if calls := tuple({call.id: call for call in wanted if call.name in offered}.values()):
         return calls
+    reply = PHRASES["not understood"][language]
     if now.results:
         reply = answer(language, question, now)
     elif wanted:
         return PHRASES["no tool" if request.tools else "unfinished"][language]
-    elif is_yes_or_no(now.text) and any(offer_of(each)[1] for each in before.results):
-        reply = PHRASES["which"][language]
     elif question is not None and question.tool in (*POLITE, LACKING):
         reply = PHRASES[question.tool][language].format(question.slots.get(language))
-    else:
-        reply = PHRASES["not understood"][language]
     return _introduce(reply, request, language)
-
-
-def _further_calls(question: Question | None, now: Exchange) -> Iterator[ToolCall]:
-    """Calls that follow from results: one for each of several names, and the product of a quantity and a price."""
-    for call in now.calls:
-        further = (*split_call(call, now), multiply(question, call, now))
-        yield from (each for each in further if each and now.result_of(each) is None)
 
 
 def _introduce(reply: str, request: ModelRequest, language: Language) -> str:
@@ -108,11 +87,8 @@ def _introduce(reply: str, request: ModelRequest, language: Language) -> str:
 
 def _spoken_language(messages: Sequence[Message]) -> Language:
     """The language of the last message that had words: one of tickers and figures alone has none."""
-    texts = (words_of(each)[:LONGEST] for each in reversed(messages[-_LOOK_BACK:]) if each.role == "user")
+    texts = (plan.words_of(each)[:LONGEST] for each in reversed(messages[-_LOOK_BACK:]) if each.role == "user")
     return language_of(next((text for text in texts if _HAS_WORDS.search(text)), ""))
-
-
-# ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _say(text: str, most_words: int) -> Iterator[Chunk]:
@@ -136,27 +112,11 @@ def _words(text: str) -> list[str]:
     return re.findall(r"^\s+|\S+\s*", text)
 
 
-# ── usage ───────────────────────────────────────────────────────────────────────────────────────────────────
-# There is no tokenizer here, so a word counts as a token: what was read and written, and no other figure.
-
-
-def _words_written(chunk: Chunk) -> int:
-    match chunk:
-        case TextDelta() | ToolInputDelta():
-            return 1
-        case _:
-            return 0
-
-
 def _words_read(request: ModelRequest) -> int:
-    told = len(request.system.split()) + sum(len(tool.description.split()) for tool in request.tools)
-    return told + sum(_words_in(message) for message in request.messages)
-
-
-def _words_in(message: Message) -> int:
-    texts = (
-        block.text if isinstance(block, Text) else block.content
-        for block in message.blocks
-        if isinstance(block, Text | ToolResult)
-    )
+    texts = [request.system, *(tool.description for tool in request.tools)]
+    for block in (block for message in request.messages for block in message.blocks):
+        if isinstance(block, Text):
+            texts.append(block.text)
+        elif isinstance(block, ToolResult):
+            texts.append(block.content)
     return sum(len(text.split()) for text in texts)

@@ -77,8 +77,6 @@ def read_sentence(text: str) -> Sentence | None:
     return sentence
 
 
-# ── days and periods ────────────────────────────────────────────────────────────────────────────────────────
-
 _PARTICLE: Final = (
     "(?:에는|에도|에서는|에서|엔|에|은요?|는요?|이면|면|이|가|을|를|의|도|만|이랑|랑|인데|이라는데)?(?![가-힣])"
 )
@@ -148,8 +146,6 @@ def _read_holiday(found: re.Match[str]) -> str:
     name = (found["en"] or found["ko"]).casefold()
     return _HOLIDAY_NAMES.get(name, name)
 
-
-# ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NUMBER: Final = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?<![1-9]\.\d{3})"
 """Not 5.000, which is five or five thousand."""
