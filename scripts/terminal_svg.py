@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 FINCLAW = Path(sys.executable).parent / "finclaw"
 COLUMNS = 104
 CELL, LINE, MARGIN, BAR = 8.4, 20, 20, 34
-COLOURS = {"": "#d7dae0", "2": "#8b919d", "31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "prompt": "#79c0ff"}
+COLOURS = {"": "#d7dae0", "1": "#ffffff", "22": "#d7dae0", "2": "#8b919d", "31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "prompt": "#79c0ff"}
 HOME = "~/.finclaw"
 
 Run = tuple[str, str]
