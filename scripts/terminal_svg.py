@@ -28,7 +28,8 @@ ROOT = Path(__file__).parents[1]
 FINCLAW = Path(sys.executable).parent / "finclaw"
 COLUMNS = 104
 CELL, LINE, MARGIN, BAR = 8.4, 20, 20, 34
-COLOURS = {"": "#d7dae0", "1": "#ffffff", "22": "#d7dae0", "2": "#8b919d", "31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "prompt": "#79c0ff"}
+COLOURS = {"": "#d7dae0", "2": "#8b919d", "31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "prompt": "#79c0ff"}
+COLOURS |= {"1": "#ffffff", "22": "#d7dae0"}  # bold, and its end
 HOME = "~/.finclaw"
 
 Run = tuple[str, str]
@@ -116,7 +117,7 @@ def _shown(typed: str, output: str, state: Path) -> Iterator[list[Run]]:
 
 def _shortened(output: str) -> str:
     """The same object on a few lines, the long parts cut."""
-    told = json.loads(output)
+    told = json.loads(output[output.index("{") :])  # behind the line that is shown while it waits
     parts = {name: told[name] for name in ("outcome", "reply", "tools", "facts", "cost", "duration_ms")}
     lines = [f"  {json.dumps(name)}: {json.dumps(part, ensure_ascii=False)}," for name, part in parts.items()]
     cut = [line if _width(line) <= COLUMNS else line[: COLUMNS - 2] + "…" for line in lines]

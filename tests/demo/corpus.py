@@ -14,7 +14,8 @@ what's the dollar exchange rate? => quote USD/KRW | Quote for BRK.B. => quote BR
 AAPL? => quote AAPL | $TSLA => quote TSLA | 005930 => quote 005930 | price of Bank of America => quote BAC
 Bank of America and Johnson & Johnson price => quote BAC; quote JNJ
 How much is Johnson & Johnson? => quote JNJ | s&p 500 => quote SPX | btc => quote BTC-USD
-eth price in won => quote ETH-USD in KRW | tell me about Disney => quote DIS | hey, msft? => quote MSFT
+eth price in won => quote ETH-USD in KRW
+how much is one ethereum in bitcoin => quote ETH-USD in BTC | tell me about Disney => quote DIS | hey, msft? => quote MSFT
 NVDA volume => quote NVDA | What was Apple's previous close? => quote AAPL
 samsung price => which 005930,207940,006400 | LG price => which 373220,051910,066570
 price of teslla => near TSLA | microsft stock => near MSFT | appel price => near AAPL
@@ -165,7 +166,7 @@ volume of nvidia yesterday | apple price tomorrow | what was apple yesterday min
 is 300 dollars a good price for tesla | what is 12 percent of 250000
 if i invested 1000 dollars in apple last year what would i have now
 how much is 10 shares of apple and 5 of tesla | how much is my portfolio down since monday
-which of my stocks is the worst | what did i pay for apple | how much is one ethereum in bitcoin
+which of my stocks is the worst | what did i pay for apple
 is the won stronger than yesterday | what's apple not in dollars | apple's ceo
 compare apple tesla nvidia and doge | apple between march and june
 what is samsung electronics in dollars and yen | twice the price of apple | negative 5 dollars in won

@@ -105,6 +105,8 @@ async def test_answers_are_worded_as_commands_word_them() -> None:
     assert (await talk.say("10 shares of apple")).reply.startswith("**10 × $223.03 = $2,230.30**\n\n**Apple (AAPL)**")
     assert (await talk.say("미국장 언제 열려?")).reply == (
         "**뉴욕증권거래소** 닫힘 (개장 전) · 2026-11-16 09:30 EST (2026-11-16 23:30 KST) 개장\n"
+        "**뉴욕증권거래소** 2026-11-16 · 2026-11-16 09:30 EST (2026-11-16 23:30 KST) 개장 · "
+        "2026-11-16 16:00 EST (2026-11-17 06:00 KST) 마감\n"
         "개장 시간: 2026-11-16 14:32 KST 기준, 출처: FinClaw 시장 달력"
     )
     assert (await talk.say("수능날 장 몇 시에 열어?")).reply.startswith(

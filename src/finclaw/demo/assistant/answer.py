@@ -166,7 +166,7 @@ def _write_hours(language: Language, call: ToolCall, result: ToolResult) -> str:
             continue
         hours = load_hours(_CALENDAR, venue, facts["is_open"].as_of)
         lines.append(words.describe_hours(hours, reader_zone(), language))
-        if not hours.opening.session.is_regular:
+        if not (hours.opening.is_open and hours.opening.session.is_regular):
             lines.append(_write_day(language, venue, hours.opening.session.day))
     return "\n".join((*lines, words.name_calendar(result.facts[0].as_of, reader_zone(), language)))
 

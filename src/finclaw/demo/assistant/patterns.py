@@ -70,7 +70,7 @@ _ENGLISH: Final = (
     (CALENDAR, r"(?:when(?:'s| is| are) )?(?:the )?(?:next )?(?:{m} )?holidays?|holidays (?:of|for|in) {m}"),
     (CONVERT, r"(?:convert |change |how much (?:is|are) |what(?:'s| is| are) )?<amount>(?: worth)?(?: <in>)?"),
     (CONVERT, r"<in> (?:is|are|for|in) <amount>"),
-    (CHART, rf"(?:draw )?(?:an? |the )?(?:price )?chart (?:of|for) {{n}}{_WHEN}|chart {{n}}{_WHEN}"),
+    (CHART, rf"(?:an? |the )?(?:<period> )?(?:price )?chart (?:of|for) {{n}}{_WHEN}|chart {{n}}{_WHEN}"),
     (CHART, rf"(?:an? )?(?:{{n}}(?:'s)? )?(?:<period> )?(?:price |stock )?chart{_WHEN}"),
     (COMPARE, rf"compare {{n}}{_WHEN}|(?P<name>[^<>]+? (?:vs\.?|versus) [^<>]+?){_WHEN}"),
     (COMPARE, r"which (?:one )?(?:did|has done|performed) better(?: <period>)? ?,? {n}"),
@@ -239,7 +239,7 @@ def _find_tool(tool: str, slots: dict[str, str]) -> str:
 
 def _read_names(text: str) -> str:
     """Names as they are looked up."""
-    text = re.sub(r"^(?:the|an?) (?=\S)|(?<=\w)'s?$", "", text, flags=re.IGNORECASE)
+    text = re.sub(r"^(?:the|an?|one) (?=\S)|(?<=\w)'s?$", "", text, flags=re.IGNORECASE)
     return re.sub(r" (?:vs\.?|versus) ", " vs ", text, flags=re.IGNORECASE)
 
 
