@@ -189,7 +189,7 @@ async def test_without_tools_it_answers_from_the_facts_it_has():
 
 async def test_without_tools_and_facts_it_says_that_it_could_not_finish():
     chunks = await collect(request(message("user", Text("삼성전자 얼마야?")), tools=()))
-    assert text_of(chunks) == "조회를 마치지 못했습니다. 다시 한번 물어봐 주세요."
+    assert text_of(chunks) == "조회를 마치지 못했습니다. 다시 물어봐 주세요."
     assert chunks[-1] == Done("end")
 
 
