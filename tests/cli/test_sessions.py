@@ -98,7 +98,7 @@ def test_a_conversation_is_shown(run: Run) -> None:
     assert question.endswith("user (owner)\n  삼성전자 현재 주가 알려줘")
     assert '→ market__quote {"symbol":"삼성전자"}' in call
     assert "← market__quote symbol: 005930\n  name:" in result
-    assert "assistant\n  삼성전자(005930)" in reply
+    assert "assistant\n  **삼성전자 (005930)**" in reply
 
 
 def test_a_conversation_is_shown_in_pages_of_the_latest(run: Run) -> None:

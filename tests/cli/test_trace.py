@@ -87,7 +87,7 @@ def test_the_same_as_json_and_by_the_messages_id(recorder: Recorder, capsys: pyt
     (asked,) = first["calls"]
     assert (asked["tool"], asked["arguments"], asked["status"]) == ("market__quote", {"symbol": "AAPL"}, "ok")
     assert asked["facts"] == 6
-    assert second["text"].startswith("Apple (AAPL)")
+    assert second["text"].startswith("**Apple (AAPL)**")
     assert sum(step["usage"]["input"] for step in turn["steps"]) == turn["usage"]["input"]
 
 
