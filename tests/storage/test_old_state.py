@@ -23,7 +23,7 @@ import pytest
 from tests.chaos.audit import Books, read_books, select_sessions
 from tests.chaos.harness import PATIENT, Run
 from tests.fixtures import make_old_state
-from tests.fixtures.make_old_state import KINDS, LONG, LOOKED_AT, Life, come_to_rest
+from tests.fixtures.make_old_state import KINDS, LOOKED_AT, Life, come_to_rest
 
 import finclaw
 from finclaw.cli.main import main
