@@ -15,7 +15,8 @@ AAPL? => quote AAPL | $TSLA => quote TSLA | 005930 => quote 005930 | price of Ba
 Bank of America and Johnson & Johnson price => quote BAC; quote JNJ
 How much is Johnson & Johnson? => quote JNJ | s&p 500 => quote SPX | btc => quote BTC-USD
 eth price in won => quote ETH-USD in KRW
-how much is one ethereum in bitcoin => quote ETH-USD in BTC | tell me about Disney => quote DIS | hey, msft? => quote MSFT
+how much is one ethereum in bitcoin => quote ETH-USD in BTC
+tell me about Disney => quote DIS | hey, msft? => quote MSFT
 NVDA volume => quote NVDA | What was Apple's previous close? => quote AAPL
 samsung price => which 005930,207940,006400 | LG price => which 373220,051910,066570
 price of teslla => near TSLA | microsft stock => near MSFT | appel price => near AAPL

@@ -1,9 +1,11 @@
 """The corpus: every line is answered rightly or gets the short reply, in its language, with no number of its own."""
 
+from datetime import timedelta
+
 import pytest
 from tests.demo.corpus import ANSWERED, DIALOGUES, HOSTILE, SHORT, TRIAL, dialogues, lines
 from tests.demo.figures import unexplained, wrong_language
-from tests.demo.talk import Said, Talk
+from tests.demo.talk import NOW, Said, Talk
 
 from finclaw.demo.assistant.phrases import EXAMPLES, PHRASES
 from finclaw.text import language_of
@@ -115,6 +117,11 @@ async def test_answers_are_worded_as_commands_word_them() -> None:
     assert (await talk.say("네카오 얼마야")).reply == (
         "“네카오”에 해당하는 종목이 여럿입니다. 어느 종목을 말씀하시나요?\n• 네이버 (035420)\n• 카카오 (035720)"
     )
+
+
+async def test_exam_of_next_year_is_found_after_the_one_of_this_year() -> None:
+    reply = (await Talk(NOW + timedelta(days=5)).say("수능날 장 몇 시에 열어?")).reply
+    assert reply.startswith("**한국거래소** 2027-11-18 (대학수학능력시험) · 2027-11-18 10:00 KST 개장")
 
 
 async def test_watchlist_is_shown_added_to_and_removed_from() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -177,8 +177,10 @@ def _write_calendar(language: Language, call: ToolCall, result: ToolResult) -> s
     for code, facts in _by_subject(result, "holidays_ahead").items():
         venue = VENUES[code]
         days = sorted(_day_of(fact, venue) for field, fact in facts.items() if field.startswith(("closed ", "opens ")))
-        if call.args.get("limit") == EXAM_LIMIT:
-            days = [day for day in days if _is_exam(venue, day)][:1]
+        if call.args.get("limit") == EXAM_LIMIT:  # a year has more holidays than a tool lists
+            today = facts["holidays_ahead"].as_of.astimezone(venue.tz).date()
+            year = (today + timedelta(days=number) for number in range(380))
+            days = [day for day in year if _is_exam(venue, day)][:1]
         lines += [_write_day(language, venue, day) for day in days]
     return "\n".join((*lines, words.name_calendar(result.facts[0].as_of, reader_zone(), language)))
 

@@ -42,7 +42,7 @@ _CHART_PERIODS: Final = {
     **{HALF_YEAR: "6M"},
 }
 EXAM_LIMIT: Final = 12
-"""Holidays of a year and more: the days with other hours between them are found too, and the exam is one of those."""
+"""By this limit an answer tells a question about the exam from one about holidays."""
 _YES: Final = ("yes", "yeah", "yep", "sure", "ok", "okay", "right", "correct", "네", "넵", "예", "응", "맞아", "맞아요")
 _ORDINALS: Final = (
     ("1", "first", "1st", "1번", "첫번째", "첫째"),
