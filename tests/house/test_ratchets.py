@@ -28,10 +28,10 @@ def conditional_expressions_per_1000_lines() -> float:
 
 
 LIMITS: dict[Callable[[], float], float] = {
-    count_lines: 86_600,
-    count_single_sibling_modules: 113,
-    packed_assignments_per_1000_lines: 4.2,
-    conditional_expressions_per_1000_lines: 20.2,
+    count_lines: 78_000,
+    count_single_sibling_modules: 42,
+    packed_assignments_per_1000_lines: 0.25,
+    conditional_expressions_per_1000_lines: 10.7,
 }
 
 
