@@ -383,7 +383,7 @@ def write_provenance(instrument: Instrument, fact: Fact, home: tzinfo | None, la
 def describe_comparison(
     moves: Sequence[tuple[Instrument, Facts]], period: str, home: tzinfo | None, language: Language
 ) -> str:
-    lines = [_text("comparison", language, period), *(f"- {_compare_line(*move, language)}" for move in moves)]
+    lines = [_text("comparison", language, period), *(f"- {_compare_line(*move, language)}" for move in moves), ""]
     if len({instrument.currency for instrument, _ in moves}) > 1:
         lines.append(_text("currencies", language))
     instrument, facts = max(moves, key=lambda move: move[1]["end"].as_of)

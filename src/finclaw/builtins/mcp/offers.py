@@ -47,7 +47,10 @@ class RemoteTool:
     isolation: Isolation = "loop"
     quote: Quote | None = None
 
-    own_results: bool = False
+    @property
+    def own_results(self) -> bool:
+        """False, and no option: the results are always the server's."""
+        return False
 
     def is_same(self, other: "RemoteTool") -> bool:
         return (self.digest, self.remote_name) == (other.digest, other.remote_name)
