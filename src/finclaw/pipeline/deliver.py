@@ -218,7 +218,7 @@ class Deliver:
 
     def _capabilities(self, run: MessageRun) -> Capabilities:
         channel = self._channels.get(run.inbound.channel)
-        return channel.capabilities if channel else Capabilities()
+        return Capabilities() if channel is None else channel.capabilities
 
     async def _finish_turn(
         self,

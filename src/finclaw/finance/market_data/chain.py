@@ -105,13 +105,13 @@ class ChainedMarketData:
                 raise latest
         last_price = self._last_prices.find(symbol)
 
-        async def read(source: DataSource, client: SourceClient) -> port.BarSeries:
-            series = await source.read_series(client, instrument, span)
-            return check_series(series, span, last_price, self._now())
-
-        chain = self._access.chain(instrument, "minutes" if span.minutes else "bars")
-        what = f"price history of {symbol}"
-        series, failed = await self._ask_chain(chain, what, read, offer=f"bars of {symbol}")
+        series, failed = await self._ask_chain(
+            self._access.chain(instrument, "minutes" if span.minutes else "bars"),
+            f"price history of {symbol}",
+            lambda source, client: source.read_series(client, instrument, span),
+            lambda series: check_series(series, span, last_price, self._now()),
+            offer=f"bars of {symbol}",
+        )
         return replace(series, failed=failed)
 
     async def fx(self, base: str, quote: str, basis: Literal["spot", "fixing"] = "spot") -> port.ExchangeRate:
@@ -137,8 +137,7 @@ class ChainedMarketData:
         symbol = f"{base}/{quote}"
         pair = Instrument(symbol=symbol, exchange="FX", name_en=symbol, name_ko=symbol, currency=quote, kind="rate")
 
-        async def read(source: DataSource, client: SourceClient) -> port.ExchangeRate:
-            rate = await source.read_fixing(client, base, quote)
+        def check(rate: port.ExchangeRate) -> port.ExchangeRate:
             if (rate.base, rate.quote, rate.basis) != (base, quote, "fixing"):
                 raise errors.DataImplausible(f"spoke of {rate.base}/{rate.quote}, not of {symbol}")
             # The rules of prices hold; the close before it is not part of a fixing.
@@ -153,7 +152,12 @@ class ChainedMarketData:
             check_reading(reading, self._access.calendar, self._now())
             return rate
 
-        rate, failed = await self._ask_chain(self._access.chain(pair, "fixing"), f"fixing of {symbol}", read)
+        rate, failed = await self._ask_chain(
+            self._access.chain(pair, "fixing"),
+            f"fixing of {symbol}",
+            lambda source, client: source.read_fixing(client, base, quote),
+            check,
+        )
         return replace(rate, failed=failed)
 
     async def news(self, symbol: str | None = None, limit: int = 10) -> Sequence[port.NewsItem]:
@@ -199,18 +203,27 @@ class ChainedMarketData:
         chain: Sequence[DataSource],
         what: str,
         read: Callable[[DataSource, SourceClient], Awaitable[T]],
+        check: Callable[[T], T] | None = None,
         *,
         offer: str = "",
     ) -> tuple[T, tuple[str, ...]]:
-        """The first answer, with the sources that failed before it. Raises AllSourcesFailed or DataUnsupported."""
+        """The first answer that passes the check, with the sources that failed before it.
+
+        An answer that fails the check counts as an answer of its source: the circuit breaker stays closed. Raises
+        AllSourcesFailed, or DataUnsupported if no source is switched on.
+        """
         if not chain:
             raise errors.DataUnsupported(f"No source that is switched on has {offer or f'a {what}'}. Say so.")
         causes: list[errors.DataError] = []
         for source in chain:
             try:
                 answer = await self._access.ask(source, self._purpose, partial(read, source))
+                if check is not None:
+                    with errors.refuse_unreadable():
+                        answer = check(answer)
                 return answer, errors.name_failures(causes)
             except errors.DataError as error:
+                error.name_source(source.info.name)
                 causes.append(error)
         raise errors.AllSourcesFailed(what, tuple(causes))
 

@@ -1,7 +1,6 @@
 """Vendors of US stocks: Alpaca and Finnhub with a free key, and Nasdaq's calendar of earnings."""
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -350,9 +349,9 @@ class NasdaqCalendar(DataSource):
 
 def _read_dollars(text: str) -> Decimal | None:
     """`$1.20`, and `($0.15)` for a loss. None for what is no amount: an estimate is left out, never guessed."""
-    found = re.fullmatch(r"(-|\()?(\d+\.?\d*|\.\d+)\)?", text.strip().replace("$", "").replace(",", ""), re.ASCII)
-    if found is None:
+    plain = text.strip().replace("$", "").replace(",", "")
+    is_loss = plain.startswith("-") or (plain.startswith("(") and plain.endswith(")"))
+    digits = plain.strip("()-")
+    if not digits.replace(".", "", 1).isdecimal() or not digits.isascii():
         return None
-    if found[1]:
-        return -Decimal(found[2])
-    return Decimal(found[2])
+    return -Decimal(digits) if is_loss else Decimal(digits)

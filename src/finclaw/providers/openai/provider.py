@@ -40,9 +40,10 @@ class OpenAIProvider(ApiProvider):
         kept_bytes: int = 32_000_000,
         read_blob: ReadBlob | None = None,
     ) -> None:
-        is_openai = urlsplit(base_url).hostname == "api.openai.com"
-        usual_limit: OutputLimit = "max_completion_tokens" if is_openai else "max_tokens"
-        self._writer = OpenAIRequestWriter(kept_bytes, output_limit or usual_limit)
+        if output_limit is None:
+            is_openai = urlsplit(base_url).hostname == "api.openai.com"
+            output_limit = "max_completion_tokens" if is_openai else "max_tokens"
+        self._writer = OpenAIRequestWriter(kept_bytes, output_limit)
         super().__init__(
             endpoint_url(base_url, "/chat/completions"),
             self._headers,
