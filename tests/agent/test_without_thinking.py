@@ -9,12 +9,12 @@ from tests.agent.talk import message
 
 from finclaw.agent.budget.budget import Budget
 from finclaw.agent.budget.settings import BudgetSettings
-from finclaw.agent.model.request_filters import without_thinking
 from finclaw.errors import BadRequest, ContextTooLong, Overloaded, ProviderError, ServerFailed
 from finclaw.kernel.chunk import Features, Model, ModelRequest, Price, Usage
 from finclaw.kernel.event import ModelFellBack, ModelRetried
 from finclaw.kernel.message import Message, Text, Thinking, ToolCall, ToolResult
 from finclaw.testing import call, fails, reply, say
+from finclaw.transcript.request_sanitizer import without_thinking
 
 HM = Thinking("hm", "signed")
 

@@ -21,7 +21,6 @@ from tests.web.conftest import AUTH, TOKEN
 import finclaw
 from finclaw.agent.settings import AgentSettings
 from finclaw.channels.mailbox import MailboxChannel
-from finclaw.delivery.control import extract_control_tokens
 from finclaw.pipeline.reply_sequencer import Preview
 from finclaw.pipeline.settings import PipelineSettings
 from finclaw.providers.settings import ModelSettings
@@ -31,6 +30,7 @@ from finclaw.taint.addresses import addresses_in
 from finclaw.taint.sources import unquoted_part
 from finclaw.testing import ScriptedProvider
 from finclaw.text import language_of
+from finclaw.tools.control_tokens import extract_control_tokens
 from finclaw.web.principal import CHANNEL
 from finclaw.web.server import serve_web
 from finclaw.web.settings import WebServerSettings

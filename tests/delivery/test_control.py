@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.control import ControlTokenStream, ExtractedTokens, extract_control_tokens
-from finclaw.tools.control_tokens import CONTROL_TOKENS, ControlToken, neutralize_control_tokens
+from finclaw.tools.control_tokens import (
+    CONTROL_TOKENS,
+    ControlToken,
+    ControlTokenStream,
+    ExtractedTokens,
+    extract_control_tokens,
+    neutralize_control_tokens,
+)
 
 
 @pytest.mark.spec("K-09", "K-10", "DX-21f")

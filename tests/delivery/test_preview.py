@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from finclaw.delivery.control import extract_control_tokens
 from finclaw.pipeline.reply_sequencer import Preview
+from finclaw.tools.control_tokens import extract_control_tokens
 
 
 def show(*pieces: str) -> str:

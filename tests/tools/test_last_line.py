@@ -2,9 +2,8 @@
 
 import pytest
 
-from finclaw.delivery.control import extract_control_tokens
 from finclaw.finance.extension import disclose_demo
-from finclaw.tools.control_tokens import with_last_line
+from finclaw.tools.control_tokens import extract_control_tokens, with_last_line
 
 
 @pytest.mark.spec("K-01")

@@ -22,10 +22,9 @@ from finclaw.agent.tool_results import (
     failed_result,
     refuse_unreadable,
     stopped_result,
-    unknown_outcome,
 )
 from finclaw.agent.turn_state.state import CallState, RecordedTurn, TurnState
-from finclaw.agent.turn_state.turn_log import APPROVED
+from finclaw.agent.turn_state.turn_log import APPROVED, unknown_outcome
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import ExtensionError, ToolError, ToolLoop, ToolStopped, ToolTimeout, ToolUnavailable
 from finclaw.kernel.event import (

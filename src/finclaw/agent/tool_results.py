@@ -1,15 +1,13 @@
-"""Results that the core itself gives for a tool call: refused, unreadable, stopped, skipped, or of unknown outcome.
+"""Results that the core itself gives for a tool call: refused, unreadable, stopped or skipped.
 
 Each call of a turn gets a true result, for a conversation with an open call cannot be sent to a model again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
 from typing import Any, Final, cast
 
 from msgspec import Struct, convert, to_builtins
 
-from finclaw.agent.turn_state.turn_log import TurnLog
 from finclaw.errors import (
     InvalidArguments,
     ToolAwaiting,
@@ -19,10 +17,8 @@ from finclaw.errors import (
     ToolTimeout,
     ToolUnavailable,
 )
-from finclaw.ids import new_id
-from finclaw.kernel.message import Append, Message, Source, ToolCall, ToolFailure, ToolResult, ToolStarted, ToolStatus
+from finclaw.kernel.message import ToolCall, ToolFailure, ToolResult, ToolStatus
 from finclaw.redaction.redact import redact_for_display
-from finclaw.transcript.integrity import ABORTED
 
 _STATUS: Final[Mapping[type[ToolError], ToolStatus]] = {
     InvalidArguments: "invalid",
@@ -72,45 +68,6 @@ def skipped_result(call: ToolCall) -> ToolResult:
 def skipped_for_message(call: ToolCall) -> ToolResult:
     """Not begun because the person has written again: the model reads that first, and may ask anew."""
     return ToolResult(call.id, call.name, "skipped: new message", "skipped")
-
-
-def unknown_outcome(call_id: str, name: str) -> ToolResult:
-    """For a transactional call that had begun and came to no known end. It is never begun again to find out."""
-    text = "it is unknown whether this happened: it began and was cut off. Do not repeat it: tell the person and ask."
-    return ToolResult(call_id, name, text, "unknown", error=ToolFailure("UnknownOutcome", text, code="unknown_outcome"))
-
-
-def last_known_result(log: TurnLog, call: ToolCall) -> ToolResult:
-    """Of a call that had begun and must not begin again: its own result if it was kept, else that nobody knows."""
-    return log.ended.get(call.id) or unknown_outcome(call.id, call.name)
-
-
-def find_unknown_calls(log: TurnLog) -> tuple[str, ...]:
-    if not log.started:
-        return ()
-    results = (*log.results, *log.pending_results.values(), *log.ended.values())
-    known = {result.call_id: result.status for result in results}
-    started = (event for event in log.conversation.events_from(0) if isinstance(event, ToolStarted))
-    cut_off = (each for each in started if known.get(each.call_id, "unknown") == "unknown")
-    return tuple(dict.fromkeys(each.name for each in cut_off if each.call_id in log.started))
-
-
-def answer_open_calls(log: TurnLog, now: datetime) -> None:
-    """A layer may catch the error that cut a step off, and answer in its own words: then its calls are still open."""
-    left_open = log.unanswered()
-    if left_open is not None:
-        _, calls = left_open
-        results = tuple(_result_of_open_call(log, call) for call in calls)
-        log.push(Append(Message(new_id(), "tool", results, Source("tool"), now)))
-
-
-def _result_of_open_call(log: TurnLog, call: ToolCall) -> ToolResult:
-    """A call may have finished while another was running, and one that moves money may have done so unseen."""
-    if call.id in log.pending_results:
-        return log.pending_results[call.id]
-    if call.id in log.started:
-        return last_known_result(log, call)
-    return ToolResult(call.id, call.name, ABORTED, status="skipped")
 
 
 KEEPER: Final = "read-result"

@@ -13,13 +13,11 @@ from finclaw.agent.model.call import ModelCall
 from finclaw.agent.permission import approved_call_id
 from finclaw.agent.tool_call import ToolCallRunner
 from finclaw.agent.tool_results import (
-    answer_open_calls,
-    last_known_result,
     skipped_for_message,
     skipped_result,
-    unknown_outcome,
 )
 from finclaw.agent.turn_state.state import TurnState, permitted_tools
+from finclaw.agent.turn_state.turn_log import answer_open_calls, last_known_result, unknown_outcome
 from finclaw.approvals.approvals import Approvals
 from finclaw.approvals.display import ending_line
 from finclaw.diagnostics.crash_points import crash_point

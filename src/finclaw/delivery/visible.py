@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from finclaw.approvals.card import without_forged_consent
-from finclaw.delivery.control import extract_control_tokens, is_silent
 from finclaw.delivery.format import (
     FormatOptions,
     FormattedPart,
@@ -31,7 +30,7 @@ from finclaw.kernel.scope import Draft, DraftFinding, VisibilityCheck
 from finclaw.redaction import hide_known_secrets
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import Language, text_length
-from finclaw.tools.control_tokens import ControlToken, with_last_line
+from finclaw.tools.control_tokens import ControlToken, extract_control_tokens, is_silent, with_last_line
 
 log = logging.getLogger(__name__)
 

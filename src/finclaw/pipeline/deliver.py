@@ -12,11 +12,9 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from finclaw.agent.tool_results import answer_open_calls
-from finclaw.agent.turn_state.turn_log import TurnLog, context_tokens
+from finclaw.agent.turn_state.turn_log import TurnLog, answer_open_calls, context_tokens
 from finclaw.approvals.messages import CARDS
 from finclaw.cancellation import asked_to_stop
-from finclaw.delivery.control import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.delivery.links import SafeLinks
 from finclaw.delivery.notice import Notice, make_notice, notice
 from finclaw.delivery.visible import Visible, apply_visibility_checks, make_visible
@@ -29,6 +27,7 @@ from finclaw.kernel.store_port import Store, retry_until_committed
 from finclaw.pipeline.early_delivery import EarlyDelivery
 from finclaw.pipeline.message_run import MessageRun
 from finclaw.taint.sources import sources_met
+from finclaw.tools.control_tokens import ExtractedTokens, extract_control_tokens, is_silent
 from finclaw.tools.outbound_files import keep_files
 from finclaw.transcript.conversation import RecentConversations
 

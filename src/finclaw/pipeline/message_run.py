@@ -8,8 +8,7 @@ from typing import Final, Literal
 from msgspec.structs import asdict, replace
 
 from finclaw.agent.model.failover import reason_with_hint
-from finclaw.agent.tool_results import find_unknown_calls
-from finclaw.agent.turn_state.turn_log import TurnLog
+from finclaw.agent.turn_state.turn_log import TurnLog, find_unknown_calls
 from finclaw.delivery.notice import Notice, describe_unknown_calls, error_notice, limit_notice, make_notice, notice
 from finclaw.errors import BudgetExceeded, ModelUnknown, ProviderError, Superseded, ToolLoop, TurnStopped
 from finclaw.kernel.envelope import Inbound, Outbound

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from finclaw.agent.turn_state.turn_log import TurnLog
-from finclaw.delivery.control import ControlTokenStream
 from finclaw.delivery.visible import SENTENCE_END, Check, clean_words, find_objection
 from finclaw.kernel.event import Emit, Event, PreviewUpdated, StepStarted, TextStreamed
 from finclaw.kernel.port import Clock
@@ -26,6 +25,7 @@ from finclaw.kernel.record import TextRange
 from finclaw.kernel.scope import Draft, DraftKind
 from finclaw.pipeline.settings import BlockSettings
 from finclaw.redaction import hide_known_secrets
+from finclaw.tools.control_tokens import ControlTokenStream
 
 log = logging.getLogger(__name__)
 

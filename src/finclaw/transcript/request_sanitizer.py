@@ -6,11 +6,12 @@ that whoever keeps their bytes finds them again.
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
+from finclaw.kernel.chunk import Model, ModelRequest
 from finclaw.kernel.message import Block, Image, Message, Source, Text, Thinking, ToolCall, ToolResult
 
 OPENING: Final = "[The conversation begins here]"
@@ -122,3 +123,33 @@ def _without_trailing_space(message: Message) -> Message:
     if not isinstance(final, Text) or final.text == final.text.rstrip():
         return message
     return replace(message, blocks=(*message.blocks[:-1], Text(final.text.rstrip())))
+
+
+def without_thinking(request: ModelRequest) -> ModelRequest | None:
+    """None: no thought went along."""
+    if not _carries_thoughts(request.messages, request.model):
+        return None
+    return replace(request, messages=strip_thinking(request.messages))
+
+
+def strip_thinking(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple([_drop_thinking(message) if message.role == "assistant" else message for message in messages])
+
+
+def _drop_thinking(message: Message) -> Message:
+    if Thinking not in map(type, message.blocks):
+        return message
+    return replace(message, blocks=tuple(block for block in message.blocks if not isinstance(block, Thinking)))
+
+
+def _carries_thoughts(messages: Sequence[Message], model: Model) -> bool:
+    """Only signed ones go back, and only to who signed them; bound ones within their own turn."""
+    for message in reversed(messages):
+        if message.role == "assistant":
+            name = message.metadata.get("model")
+            is_own = not isinstance(name, str) or name.partition("/")[0] == model.provider
+            if is_own and any(type(each) is Thinking and each.signature for each in message.blocks):
+                return True
+        elif model.features.bound_thinking and message.role != "tool" and not message.passing:
+            return False
+    return False

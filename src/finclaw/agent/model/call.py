@@ -1,6 +1,8 @@
 """A model call: one request, always streamed, always collected, its usage kept with the answer."""
 
+import operator
 import random
+from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -11,7 +13,6 @@ from msgspec.structs import replace
 from finclaw.agent.budget.call_ledger import UNFORESEEN, CallCost, UsageMeter, most_of, usage_of
 from finclaw.agent.model.answer import Answer, build_answer_message
 from finclaw.agent.model.failover import Cooldowns, ModelRoute
-from finclaw.agent.model.request_filters import ApprovalIdFilter, strip_thinking
 from finclaw.agent.model.retry import ModelRetry
 from finclaw.agent.prompt.turn_context_note import LENGTH_NOTES
 from finclaw.agent.turn_state.state import TurnState
@@ -23,9 +24,12 @@ from finclaw.kernel.chunk import Model, ModelRequest, ToolSpec
 from finclaw.kernel.event import MessageCompleted, TextStreamed, UsageUpdated
 from finclaw.kernel.message import Append, Message, Source, Text
 from finclaw.kernel.port import Clock
-from finclaw.transcript.history import as_messages
+from finclaw.transcript.approval_ids import holds_no_id, without_approval_ids, without_ids_in_message
+from finclaw.transcript.history import as_messages, behind_pages, pages_of, with_pages
+from finclaw.transcript.request_sanitizer import strip_thinking
 
 MOST_SHORTENINGS: Final = 2  # for one call, after a refusal as too long
+_MOST_CLEANED: Final = 1_024  # messages whose form without approval ids is remembered
 
 
 class ModelCall:
@@ -138,6 +142,46 @@ class ModelCall:
 
         answer, _ = await turn.side_calls.ask(retry(self._routes_of(turn), same), retry.settle)
         return "".join(block.text for block in answer.blocks if isinstance(block, Text))
+
+
+class ApprovalIdFilter:
+    """Messages that need no change, and changed ones from request to request, stay identical objects for caching."""
+
+    def __init__(self) -> None:
+        self._changed: OrderedDict[str, tuple[Message, Message]] = OrderedDict()
+
+    def take_out(self, request: ModelRequest) -> ModelRequest:
+        messages = self._clean(request.messages)
+        system = without_approval_ids(request.system)
+        if messages is request.messages and system is request.system:
+            return request
+        return replace(request, messages=messages, system=system)
+
+    def _clean(self, messages: Sequence[Message]) -> Sequence[Message]:
+        pages = pages_of(messages)
+        tail = behind_pages(messages)
+        clean_pages = tuple([page.without_approval_ids() for page in pages])
+        same_pages = all(map(operator.is_, clean_pages, pages))  # by identity: equal ones would be read to the end
+        if same_pages and all(map(holds_no_id, tail)):
+            return messages
+        clean_tail = tuple([self._clean_message(message) for message in tail])
+        if same_pages and all(map(operator.is_, clean_tail, tail)):
+            return messages
+        return with_pages(clean_pages, clean_tail)
+
+    def _clean_message(self, message: Message) -> Message:
+        if holds_no_id(message):
+            return message
+        clean = without_ids_in_message(message)
+        if clean is message:
+            return message
+        former = self._changed.get(message.id)
+        if former is not None and former[0] is message:
+            return former[1]
+        self._changed[message.id] = message, clean
+        if len(self._changed) > _MOST_CLEANED:
+            self._changed.popitem(last=False)
+        return clean
 
 
 KEY: Final = "verbosity"

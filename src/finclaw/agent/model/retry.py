@@ -22,7 +22,6 @@ from finclaw.agent.model.failover import (
     reason_with_hint,
     requested_wait,
 )
-from finclaw.agent.model.request_filters import without_thinking
 from finclaw.agent.turn_state.state import TurnState
 from finclaw.diagnostics.crash_points import crash_point
 from finclaw.errors import BudgetExceeded, ContextTooLong, ProviderError, ProviderTimeout
@@ -33,6 +32,7 @@ from finclaw.kernel.message import Block, Message, Source, Text, Thinking
 from finclaw.kernel.port import Clock
 from finclaw.redaction.redact import describe_error
 from finclaw.transcript.history import with_more
+from finclaw.transcript.request_sanitizer import without_thinking
 
 log = logging.getLogger(__name__)
 

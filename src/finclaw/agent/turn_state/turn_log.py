@@ -1,6 +1,7 @@
 """The log of one turn: on disk before anything acts upon it, so that after a crash the turn resumes from it."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from finclaw.agent.budget.call_ledger import CallCost, CallLedger, OpenCall, Payer, from_metadata, measured_size
 from finclaw.agent.window.tokens import characters_of
 from finclaw.errors import ExtensionError
+from finclaw.ids import new_id
 from finclaw.kernel.chunk import Usage
 from finclaw.kernel.envelope import Outbound
 from finclaw.kernel.fact import Fact
@@ -24,6 +26,7 @@ from finclaw.kernel.message import (
     Source,
     ToolCall,
     ToolEnded,
+    ToolFailure,
     ToolResult,
     ToolStarted,
     Truncate,
@@ -37,6 +40,7 @@ from finclaw.taint.sources import remember_note, remember_taint, sources_in, sou
 from finclaw.tools.outbound_files import distinct_files
 from finclaw.tools.result_guard import guard_result
 from finclaw.transcript.conversation import Conversation
+from finclaw.transcript.integrity import ABORTED
 
 MOST_FROM_LAYERS: Final = 10_000  # in one turn; more come from a layer in a loop
 
@@ -362,3 +366,42 @@ def _tame_block(block: Block) -> Block:
     if not isinstance(block, ToolResult):
         return block
     return replace(block, content=guard_result(block.content), facts=(), files=(), actions=())
+
+
+def unknown_outcome(call_id: str, name: str) -> ToolResult:
+    """For a transactional call that had begun and came to no known end. It is never begun again to find out."""
+    text = "it is unknown whether this happened: it began and was cut off. Do not repeat it: tell the person and ask."
+    return ToolResult(call_id, name, text, "unknown", error=ToolFailure("UnknownOutcome", text, code="unknown_outcome"))
+
+
+def last_known_result(log: TurnLog, call: ToolCall) -> ToolResult:
+    """Of a call that had begun and must not begin again: its own result if it was kept, else that nobody knows."""
+    return log.ended.get(call.id) or unknown_outcome(call.id, call.name)
+
+
+def find_unknown_calls(log: TurnLog) -> tuple[str, ...]:
+    if not log.started:
+        return ()
+    results = (*log.results, *log.pending_results.values(), *log.ended.values())
+    known = {result.call_id: result.status for result in results}
+    started = (event for event in log.conversation.events_from(0) if isinstance(event, ToolStarted))
+    cut_off = (each for each in started if known.get(each.call_id, "unknown") == "unknown")
+    return tuple(dict.fromkeys(each.name for each in cut_off if each.call_id in log.started))
+
+
+def answer_open_calls(log: TurnLog, now: datetime) -> None:
+    """A layer may catch the error that cut a step off, and answer in its own words: then its calls are still open."""
+    left_open = log.unanswered()
+    if left_open is not None:
+        _, calls = left_open
+        results = tuple(_result_of_open_call(log, call) for call in calls)
+        log.push(Append(Message(new_id(), "tool", results, Source("tool"), now)))
+
+
+def _result_of_open_call(log: TurnLog, call: ToolCall) -> ToolResult:
+    """A call may have finished while another was running, and one that moves money may have done so unseen."""
+    if call.id in log.pending_results:
+        return log.pending_results[call.id]
+    if call.id in log.started:
+        return last_known_result(log, call)
+    return ToolResult(call.id, call.name, ABORTED, status="skipped")

@@ -44,7 +44,7 @@ from finclaw.storage.jsonl.base import MessageLine
 from finclaw.storage.jsonl.directory import SESSIONS, copy_sessions
 from finclaw.storage.jsonl.sessions import UNCOUNTED, OpenSessions, set_count
 from finclaw.storage.jsonl.transcript import copy_name
-from finclaw.storage.sqlite import conversation, joining
+from finclaw.storage.sqlite import conversation, inbox
 from finclaw.storage.sqlite.codec import PublicIds, to_micros
 from finclaw.storage.sqlite.database import open_database
 from finclaw.storage.sqlite.sessions import fill
@@ -124,7 +124,7 @@ class JsonlStore(SqliteStore):
             logged = locked.logs.events(turn)
             added = tuple(first)
             if logged:  # joined messages that go back to their places leave the log before the database says so
-                added = await self.read(lambda db: joining.unseen_words(db, row, logged))
+                added = await self.read(lambda db: inbox.unseen_words(db, row, logged))
             async with locked.logged(turn, len(logged), added):
                 claim = await super().claim(accepted, (*logged, *added), known_version, reserve=reserve)
             claim = replace(claim, base=base)

@@ -22,7 +22,7 @@ from finclaw.kernel.record import (
 )
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import costs, facts, inbox, joining, outbox, persons
+from finclaw.storage.sqlite import costs, facts, inbox, outbox, persons
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, to_micros, write
 from finclaw.storage.sqlite.costs import SettledCalls
 from finclaw.storage.sqlite.transcript import Transcript
@@ -65,7 +65,7 @@ def claim(
     claim = replace(claim, events=events, items=outbox.items_of(db, ids, row))
     if not claim.resumed and len(events) <= 1:
         return claim
-    joined, removed = joining.resume(db, ids, row, events)
+    joined, removed = inbox.resume_joined(db, ids, row, events)
     transcript.append(db, row, len(events), removed)
     return replace(claim, events=(*events, *removed), joined=joined)
 
@@ -149,7 +149,7 @@ def join(
     last = events[-1] if events else None
     if not isinstance(last, Append):
         raise SessionError("a message joins a turn by its words; let the last event append them")
-    if not joining.begin(db, session, row, ids.must_row(accepted.id), last.message.id):
+    if not inbox.join(db, session, row, ids.must_row(accepted.id), last.message.id):
         return False
     transcript.append(db, row, seq, events)
     crash_point("join:before_commit")
@@ -171,7 +171,7 @@ def mark_attempt(db: apsw.Connection, ids: PublicIds, inbound_id: str) -> None:
     sql = "UPDATE inbound SET state = 'running', attempts = attempts + 1 WHERE id = ? AND state = 'received'"
     db.execute(sql, (row,))
     if db.changes():
-        joining.count(db, row, 1)
+        inbox.count_joined(db, row, 1)
 
 
 def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCalls | None) -> None:
@@ -179,7 +179,7 @@ def release(db: apsw.Connection, ids: PublicIds, inbound_id: str, calls: TurnCal
     sql = "UPDATE inbound SET state = 'received', attempts = attempts - 1 WHERE id = ? AND state = 'running'"
     db.execute(sql, (row,))
     if db.changes():
-        joining.count(db, row, -1)
+        inbox.count_joined(db, row, -1)
         if calls is not None:
             costs.keep_calls(db, row, calls)
 
@@ -230,7 +230,7 @@ def finish(db: apsw.Connection, ids: PublicIds, transcript: Transcript, finish: 
         outbox.withdraw(db, row)
     if not inbox.end(db, ids, finish.inbound_id, finish.outcome, finish.units, now):
         return False
-    joining.end(db, ids, row, finish.joined, now)
+    inbox.end_joined(db, ids, row, finish.joined, now)
     folded = transcript.fold(db, session, row, finish.events)
     blobs.use(db, "session", session, folded.blobs)
     db.execute("UPDATE session SET version = version + 1, tokens = ? WHERE id = ?", (finish.context, session))

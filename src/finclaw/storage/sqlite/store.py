@@ -55,7 +55,6 @@ from finclaw.storage.sqlite import (
     costs,
     facts,
     inbox,
-    joining,
     outbox,
     persons,
     sessions,
@@ -143,7 +142,7 @@ class SqliteStore:
             if not conversation.end(db, self.ids, self.transcript, inbound_id, outcome, told, paid, now):
                 return False
             row = self.ids.must_row(inbound_id)
-            joining.end(db, self.ids, row, joined, now)
+            inbox.end_joined(db, self.ids, row, joined, now)
             if kept_line is not None:
                 conversation.carry_over(db, row, kept_line)
             return True

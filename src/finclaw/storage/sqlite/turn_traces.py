@@ -8,7 +8,7 @@ import apsw
 from finclaw.kernel.message import Message
 from finclaw.kernel.record import TurnRecord, TurnTrace
 from finclaw.redaction import hide_and_cut
-from finclaw.storage.sqlite import inbox, joining, transcript
+from finclaw.storage.sqlite import inbox, transcript
 from finclaw.storage.sqlite.codec import PublicIds, from_micros, maybe_from_micros, read_inbound, read_usage
 from finclaw.transcript.fold import fold
 
@@ -50,7 +50,7 @@ def turn(db: apsw.Connection, ids: PublicIds, name: str) -> TurnTrace | None:
         before=before,
         messages=own,
         whole=whole,
-        joined=joining.find(db, ids, row),
+        joined=inbox.find_joined(db, ids, row),
     )
 
 

@@ -16,7 +16,7 @@ from finclaw.kernel.message import Message
 from finclaw.kernel.record import SenderId
 from finclaw.kernel.scope import Outcome
 from finclaw.storage.blobs import rows as blobs
-from finclaw.storage.sqlite import approvals, conversation, facts, inbox, joining, state
+from finclaw.storage.sqlite import approvals, conversation, facts, inbox, state
 from finclaw.storage.sqlite.codec import PublicIds, events_of, read_outcome, units_of, write_outcome
 from finclaw.storage.sqlite.database import is_marked_open
 from finclaw.storage.sqlite.transcript import Transcript
@@ -170,7 +170,7 @@ def remove_what_followed(db: apsw.Connection, row: int) -> None:
     """Remove everything about a message but its own row and its facts."""
     _remove_answer(db, row)
     db.execute("DELETE FROM outcome WHERE id = ?", (row,))
-    joining.forget(db, row)
+    inbox.forget_joined(db, row)
     conversation.remove_carried_over(db, [row])
     blobs.release(db, "message", row)
 
