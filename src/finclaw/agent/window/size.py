@@ -202,7 +202,7 @@ class ContextSize:
         return self._correction.to_model(counted)
 
     def as_counted(self, tokens: int) -> int:
-        return self._correction.to_ours(tokens)
+        return int(tokens / self._correction.factor)
 
     def note_usage(self, usage: Usage, answer: Message) -> None:
         """The model's own figures for the request as it stands; `answer` is not in the conversation yet."""

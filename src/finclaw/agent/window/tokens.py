@@ -1,9 +1,10 @@
-"""Token estimates: tokens per character by script, corrected by the usage that the model itself reports.
+"""Token estimates: characters per token by script, times the correction factor learned from the model's own usage.
 
 An estimate of ordinary text (English, Korean, code, JSON, tables) is never under by more than a fifth, which is what
 the margins of compaction and budget cover (CP-12).
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from math import ceil
@@ -18,15 +19,14 @@ CountText = Callable[[str], int]
 A_MESSAGE: Final = 4
 A_CALL: Final = 12  # the id of a tool call or result and the names of its fields
 AN_IMAGE: Final = 1_600  # the most that a large picture costs with most models; they scale a larger one down
-_SEALED: Final = 5  # characters of an encrypted thought for each of its tokens
-_LEAST_COUNTED: Final = 200  # in a shorter request, what the provider adds outweighs the error of the estimate
-_LEAST_FACTOR: Final = 0.5
-_MOST_FACTOR: Final = 3.0
 _RATES: Final[Mapping[Vocabulary, tuple[float, ...]]] = {
     "o200k": (0.25, 0.90, 0.37, 0.77, 0.80, 3.0, 0.30),
     "claude": (0.29, 0.86, 0.40, 1.60, 1.10, 4.2, 0.70),
 }
 """Tokens per letter, digit, sign, Hangul, CJK, emoji and other character, fitted to `tests/agent/token_corpus.json`."""
+_ASCII: Final = re.sub(r"[^a\d]", ".", re.sub(r"[A-Za-z\s]", "a", bytes(range(0x80)).decode()))
+_SCRIPTS: Final = (re.sub(r"\d", "0", _ASCII) + "-" * 66 + "x" * 33 + "c" * 7 + "h" * 4 + "xx" + "e" * 16).encode()
+"""The script of a character by its first byte in UTF-8. Blanks count as letters: most go with a word."""
 
 
 def count_tokens(text: str, vocabulary: Vocabulary = "o200k") -> float:
@@ -39,20 +39,6 @@ def count_tokens(text: str, vocabulary: Vocabulary = "o200k") -> float:
     return tokens
 
 
-def _script(byte: int) -> str:
-    """The script of a character by its first byte in UTF-8. Blanks count as letters: most go with a word."""
-    if byte < 0x80:
-        character = chr(byte)
-        if character.isdigit():
-            return "0"
-        return "a" if character.isalpha() or character.isspace() else "."
-    starts = {0x80: "-", 0xC2: "x", 0xE3: "c", 0xEA: "h", 0xEE: "x", 0xF0: "e"}
-    return starts[max(start for start in starts if start <= byte)]
-
-
-_SCRIPTS: Final = "".join(map(_script, range(256))).encode()
-
-
 class CorrectionFactor:
     """The factor between the tokens of one model and our estimates. Budget and window share it."""
 
@@ -63,18 +49,12 @@ class CorrectionFactor:
     def to_model(self, counted: int) -> int:
         return ceil(counted * self.factor)
 
-    def to_ours(self, tokens: int) -> int:
-        return int(tokens / self.factor)
-
     def learn(self, counted: int, measured: int) -> None:
-        """Learn from the uncorrected estimate of a request and the model's own count.
-
-        The median of the last ratios counts, within bounds: an absurd report now and then changes nothing.
-        """
-        if counted >= _LEAST_COUNTED and measured > 0:
+        """Learn from an uncorrected estimate and the model's own count. An absurd one does not change the median."""
+        if counted >= 200 and measured > 0:  # in a shorter request, what the provider adds outweighs our error
             self._ratios.append(measured / counted)
             median = sorted(self._ratios)[len(self._ratios) // 2]
-            self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, median))
+            self.factor = min(3.0, max(0.5, median))
 
     def learn_overflow(self, counted: int, limit: int) -> None:
         """The model refused a request as too long: it counts more than its limit at least."""
@@ -82,16 +62,13 @@ class CorrectionFactor:
 
 
 class Estimator:
-    """An estimator of tokens for one model, which keeps the counts of messages by id and identity of their blocks.
-
-    What it counts never changes with what it learns, so sums may be kept. At `kept_tokens` the cache is emptied.
-    """
+    """The estimates for one model, before correction. At `kept_tokens` the cache of message counts is emptied."""
 
     def __init__(self, vocabulary: Vocabulary = "o200k", *, kept_tokens: int = 4_000_000) -> None:
         self._vocabulary: Vocabulary = vocabulary
         self._limit = kept_tokens
         self._kept_tokens = 0
-        self._kept: dict[str, tuple[tuple[Block, ...], int]] = {}
+        self._kept: dict[str, tuple[tuple[Block, ...], int]] = {}  # by id, valid for these very blocks
         self._head: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         self.correction = CorrectionFactor()
 
@@ -135,7 +112,8 @@ def _read_block(block: Block) -> tuple[str, int]:
         case Image():
             return "", AN_IMAGE
         case Thinking():
-            return block.text, len(block.signature) // _SEALED if block.redacted else 0
+            sealed = len(block.signature) // 5 if block.redacted else 0  # characters of an encrypted thought per token
+            return block.text, sealed
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -148,8 +126,4 @@ def arguments_text(call: ToolCall) -> str:
 
 def characters_of(message: Message) -> int:
     """Return an upper bound without a count: nearly every text has fewer tokens than characters."""
-    total = 0
-    for block in message.blocks:
-        text, around = _read_block(block)
-        total += len(text) + around
-    return total
+    return sum(len(text) + around for text, around in map(_read_block, message.blocks))
