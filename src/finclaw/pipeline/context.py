@@ -90,14 +90,34 @@ class ContextFieldProviders:
         """The context with every field that came in time; one that failed or was late has its default (M-64)."""
         if not self._fields:
             return context
-        found = self._defaults | {each.field: _compute(each, context) for each in self._computed}
+        found = self._defaults | self._compute_fields(context)
         context = replace(context, provided=_freeze(found))
-        asked = [each for each in self._fetched if _is_wanted(each, context)]
+        asked = self._find_wanted(context)
         if not asked:
             return context
         values = await asyncio.gather(*(self._ask(each, context) for each in asked))
         found |= {each.field: value for each, value in zip(asked, values, strict=True)}
         return replace(context, provided=_freeze(found))
+
+    def _compute_fields(self, context: Context) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for each in self._computed:
+            try:
+                found[each.field] = each.fetch(context)
+            except Exception:  # a provider is a stranger; the turn goes on without what it knows
+                each.logger.exception("the context field %r could not be computed", each.field)
+                found[each.field] = each.default
+        return found
+
+    def _find_wanted(self, context: Context) -> list[ContextField]:
+        wanted: list[ContextField] = []
+        for each in self._fetched:
+            try:
+                if each.when is None or each.when(context):
+                    wanted.append(each)
+            except Exception:  # as above
+                each.logger.exception("nobody could tell whether the context field %r is wanted", each.field)
+        return wanted
 
     async def _ask(self, provided: ContextField, context: Context) -> Any:
         try:
@@ -125,24 +145,6 @@ class ContextFieldProviders:
             limit.cancel()
             fetching.cancel()
             fetching.add_done_callback(_ignore_result)
-
-
-def _compute(provided: ContextField, context: Context) -> Any:
-    try:
-        return provided.fetch(context)
-    except Exception:  # a provider is a stranger; the turn goes on without what it knows
-        provided.logger.exception("the context field %r could not be computed", provided.field)
-        return provided.default
-
-
-def _is_wanted(provided: ContextField, context: Context) -> bool:
-    if provided.when is None:
-        return True
-    try:
-        return provided.when(context)
-    except Exception:  # as above
-        provided.logger.exception("nobody could tell whether the context field %r is wanted", provided.field)
-        return False
 
 
 def _freeze(found: Mapping[str, Any]) -> Mapping[str, Any]:

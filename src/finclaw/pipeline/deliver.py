@@ -438,5 +438,6 @@ def _split_notes(text: str, written: str) -> tuple[str, str]:
 
 
 def _count_last_brackets(text: str) -> int:
-    lines = [line.rstrip() for line in text.split("\n") if line.strip()]
-    return sum(1 for _ in takewhile(lambda line: line.startswith("(") and line.endswith(")"), reversed(lines)))
+    lines = (line.rstrip() for line in reversed(text.split("\n")))
+    notes = takewhile(lambda line: line.startswith("(") and line.endswith(")"), filter(None, lines))
+    return sum(1 for _ in notes)

@@ -23,7 +23,7 @@ from finclaw.ids import new_id
 from finclaw.kernel.context import Context, ContextField, QueueAdmission, current_turn
 from finclaw.kernel.envelope import NO_OPTIONS, OPTIONS, Inbound, Limits, PoolName, QueueMode, TurnOptions
 from finclaw.kernel.event import QueueChanged
-from finclaw.kernel.message import Append, Message, Source, Text
+from finclaw.kernel.message import Append, Image, Message, Source, Text
 from finclaw.kernel.port import Clock
 from finclaw.kernel.record import Accepted, Claim, ClaimOnAccept, Reserve
 from finclaw.kernel.scope import Outcome
@@ -223,7 +223,9 @@ class Dispatch:
 
 
 def input_message(inbound: Inbound, accepted: Inbound, options: TurnOptions, now: datetime) -> Message:
-    blocks = (Text(neutralize_control_tokens(inbound.text)), *show_attachments(inbound.attachments))
+    blocks: tuple[Text | Image, ...] = (Text(neutralize_control_tokens(inbound.text)),)
+    if inbound.attachments:
+        blocks += show_attachments(inbound.attachments)
     source = Source("user", inbound.sender.id, inbound.sender.name)
     if accepted.is_internal:  # a task that a turn gave, or the line that begins an approved action, is nobody's wish
         source = Source("system", inbound.message_id, "gateway")

@@ -61,7 +61,7 @@ def extract_control_tokens(text: str, *, begun: bool = False) -> ExtractedTokens
         start += 1
     while start < end and _is_aside(lines[end - 1]):
         end -= 1
-    if find_open_fence(lines[start:end]):  # then what seems to be the end is code
+    if _find_open_fence("\n".join(lines[start:end])):  # then what seems to be the end is code
         end = len(lines)
     tokens = list[ControlToken]()
     for line in (*lines[:start], *lines[end:]):
@@ -158,20 +158,20 @@ def with_last_line(text: str, line: str, *, begun: bool = False) -> str:
     end = len(lines)
     while end and (not lines[end - 1].strip() or _WHISPER.fullmatch(lines[end - 1].strip())):
         end -= 1
-    if end and (close := find_open_fence(lines[:end])):
+    if close := _find_open_fence("\n".join(lines[:end])):
         return "\n".join([*lines, close, "", line])  # a token in code is no token
     if not end:
         return text
     return "\n".join([*lines[:end], "", line, *lines[end:]])
 
 
-def find_open_fence(lines: Sequence[str]) -> str:
-    """The line that would close the code in which these lines end; empty where they end in none."""
+def _find_open_fence(text: str) -> str:
+    """The line that would close the code in which a text ends; empty where it ends in none."""
     close = ""
     marks = ""
-    for line in lines:
-        if "```" not in line and "~~~" not in line:
-            continue
+    if "```" not in text and "~~~" not in text:
+        return close
+    for line in text.split("\n"):
         found = _FENCE.match(line)
         if found is None:
             continue
