@@ -9,7 +9,7 @@ from copy import deepcopy
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,7 @@ from finclaw.kernel.chunk import ToolSpec
 from finclaw.redaction import hide_and_cut
 from finclaw.redaction.redact import redact_for_display
 from finclaw.text import shorten
-from finclaw.tools.schema_limits import CheckCost, CheckWork, SchemaSize
+from finclaw.tools.schema_limits import MOST_BITS, SchemaSize
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -29,6 +29,10 @@ _LONGEST_READ: Final = 4_000  # characters searched for secrets before the cut
 _MOST_CHANGES_TOLD = 5
 _MOST_COMPLAINTS: Final = 20  # the rest shows when the model tries again
 _OFF_LOOP_ABOVE: Final = 400  # rules times values; fewer take a few milliseconds
+_MOST_WORK: Final = 500_000  # rules times values, about 0.1 µs each: 50 ms
+_LONG_INTEGER: Final = 1_000  # values that cost as much as one beyond 64 bits, which `uniqueItems` compares
+_MOST_LISTED_WORK: Final = 10_000  # the validator finds all errors, 1.5 µs each, before it gives the first
+_MOST_LISTED_CHARACTERS: Final = 60_000_000  # errors times characters: each error quotes its value
 _LARGEST_PATTERN: Final = 2_000_000  # bytes of one, compiled in 8 ms
 _LARGEST_PATTERNS: Final = 8_000_000  # bytes of all compiled patterns of one schema
 _NOT_LINEAR: Final = re.compile(r"\(\?<?[=!]|\\[1-9k]")
@@ -52,12 +56,41 @@ class Checked(Struct, frozen=True):
         return f"[Arguments were read as another type than they were written: {'; '.join(changes)}]"
 
 
+class CheckWork(NamedTuple):
+    """The estimated cost of one check, in rules times values."""
+
+    total: int
+    is_too_much: bool
+    is_listable: bool
+
+
 class CompiledSchema:
-    """A validator with an estimate of what using it costs. It is made once for each schema, whoever needs it."""
+    """A validator with an estimate of what using it costs. It is made once for each schema, whoever needs it.
+
+    The size of the schema is kept by property: a rule for one property costs nothing for the others.
+    """
 
     def __init__(self, name: str, schema: dict[str, Any]) -> None:
         self.validator: Final = _compile(name, schema)
-        self.cost: Final = CheckCost(schema)
+        named: Any = schema.get("properties")
+        self._properties = {name: SchemaSize(each, schema) for name, each in dict[str, Any](named or {}).items()}
+        rest = {key: value for key, value in schema.items() if key not in ("properties", "$defs", "definitions")}
+        self._rest = SchemaSize(rest, schema)
+
+    def estimate(self, args: Mapping[str, Any]) -> CheckWork:
+        checks = self._rest.rules
+        reading = 0
+        characters = 0
+        for name, value in args.items():
+            values, length = _measure(value)
+            characters += len(name) + length
+            checks += values * self._rest.rules
+            if (own := self._properties.get(name)) is not None:
+                checks += values * own.rules
+                reading += length * own.reading
+        total = checks + (reading + characters * self._rest.reading) // 10
+        is_listable = checks <= _MOST_LISTED_WORK and checks * characters <= _MOST_LISTED_CHARACTERS
+        return CheckWork(total, total > _MOST_WORK, is_listable)
 
     def list_complaints(self, args: Mapping[str, Any], work: CheckWork) -> list[str]:
         """What is wrong, each in a line for the model, the first twenty; empty for arguments that fit."""
@@ -66,6 +99,27 @@ class CompiledSchema:
         if not work.is_listable:  # the validator gathers all of them before it gives the first
             return ["it does not fit the schema, and there is too much of it to say where; send fewer items at once"]
         return [_complaint(error) for error in islice(self.validator.iter_errors(args), _MOST_COMPLAINTS)]
+
+
+def _measure(value: Any) -> tuple[int, int]:
+    """Count the values and the characters of a JSON value. Counting ends where no check is allowed any more."""
+    values = 0
+    characters = 0
+    waiting: list[Any] = [value]
+    while waiting and values <= _MOST_WORK:
+        node = waiting.pop()
+        values += 1
+        if isinstance(node, str):
+            characters += len(node)
+        elif isinstance(node, int) and node.bit_length() > 63:
+            values += _LONG_INTEGER if node.bit_length() <= MOST_BITS else _MOST_WORK
+        elif isinstance(node, list):
+            waiting += cast("list[Any]", node)
+        elif isinstance(node, dict):
+            members = cast("dict[str, Any]", node)
+            characters += sum(map(len, members))
+            waiting += members.values()
+    return values, characters
 
 
 class ArgumentCheck:
@@ -78,12 +132,12 @@ class ArgumentCheck:
         """Defaults and changed types become part of the arguments: policy, approvals and log see what runs."""
         compiled = self._schema(spec)
         complete = with_defaults(spec.input_schema, args)
-        return _check(spec, compiled, complete, compiled.cost.estimate(complete))
+        return _check(spec, compiled, complete, compiled.estimate(complete))
 
     async def check_off_loop(self, spec: ToolSpec, args: Mapping[str, Any]) -> Checked:
         compiled = self._schema(spec)
         complete = with_defaults(spec.input_schema, args)
-        work = compiled.cost.estimate(complete)
+        work = compiled.estimate(complete)
         if work.is_too_much or work.total <= _OFF_LOOP_ABOVE:
             return _check(spec, compiled, complete, work)
         return await asyncio.to_thread(partial(_check, spec, compiled, complete, work))
@@ -91,7 +145,7 @@ class ArgumentCheck:
     def complaints(self, spec: ToolSpec, complete: Mapping[str, Any]) -> list[str]:
         """What is wrong, each in a line for the model. Raises ExtensionError for a schema that is none."""
         compiled = self._schema(spec)
-        work = compiled.cost.estimate(complete)
+        work = compiled.estimate(complete)
         if work.is_too_much:
             return [_TOO_MUCH]
         return compiled.list_complaints(complete, work)
@@ -118,7 +172,7 @@ def _check(spec: ToolSpec, compiled: CompiledSchema, complete: dict[str, Any], w
     if work.is_listable:
         better, changes = coerce_arguments(complete, compiled.validator.iter_errors)
         better = with_defaults(spec.input_schema, better)
-        after = compiled.cost.estimate(better)
+        after = compiled.estimate(better)
         if changes and not after.is_too_much and compiled.validator.is_valid(better):
             return Checked(better, changes)
     listed = "\n".join(f"- {each}" for each in complaints)

@@ -1,12 +1,12 @@
-"""Limits on a tool's JSON Schema and on the arguments that are checked against it.
+"""Limits on a tool's JSON Schema: its size with all references followed, its depth, its patterns.
 
-The validator holds Python's global lock, so one long check would stop every conversation. Its regular expressions
-take linear time; what is left is bounded here as rules times values and patterns times characters.
+The regular expressions of jsonschema-rs take linear time, but it holds Python's global lock, so one long check would
+stop every conversation. What a check of arguments costs is estimated from these sizes in `arguments.py`.
 """
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from finclaw.errors import ExtensionError
@@ -15,11 +15,7 @@ _MOST_RULES: Final = 5_000  # with references replaced by their targets: forty s
 _MOST_DEPTH: Final = 200
 _MOST_PATTERNS: Final = 50
 _MOST_UNEVALUATED: Final = 2  # each inside another checks everything beside it a second time
-_MOST_BITS: Final = 256  # arithmetic with longer integers takes milliseconds for each
-_MOST_WORK: Final = 500_000  # rules times values, about 0.1 µs each: 50 ms
-_MOST_LISTED_WORK: Final = 10_000  # the validator finds all errors, 1.5 µs each, before it gives the first
-_MOST_LISTED_CHARACTERS: Final = 60_000_000  # errors times characters: each error quotes its value
-_LONG_INTEGER: Final = 1_000  # values that cost as much as one beyond 64 bits, which `uniqueItems` compares
+MOST_BITS: Final = 256  # arithmetic with longer integers takes milliseconds for each
 _SLOW_PATTERN: Final = 250  # of counted repetition: up to 5 µs a character
 _READING: Final = {"format": 10, "contentEncoding": 10, "contentMediaType": 10, "minLength": 1, "maxLength": 1}
 """Cost per character of keywords that read a whole text, in tenths of a rule."""
@@ -62,7 +58,7 @@ class SchemaSize:
         elif isinstance(node, dict):
             for key, value in cast("dict[str, Any]", node).items():
                 self._visit_keyword(key, value, inside, depth + 1)
-        elif isinstance(node, int) and node.bit_length() > _MOST_BITS:
+        elif isinstance(node, int) and node.bit_length() > MOST_BITS:
             self._refuse("has a whole number of more than 77 digits")
         return None
 
@@ -103,56 +99,3 @@ class SchemaSize:
 
     def _refuse(self, problem: str) -> None:
         self.problem = self.problem or problem
-
-
-class CheckWork(NamedTuple):
-    """The estimated cost of one check, in rules times values."""
-
-    total: int
-    is_too_much: bool
-    is_listable: bool
-
-
-class CheckCost:
-    """The size of one tool's schema, by property: a rule for one property costs nothing for the others."""
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        named: Any = schema.get("properties")
-        self._properties = {name: SchemaSize(each, schema) for name, each in dict[str, Any](named or {}).items()}
-        rest = {key: value for key, value in schema.items() if key not in ("properties", "$defs", "definitions")}
-        self._rest = SchemaSize(rest, schema)
-
-    def estimate(self, args: Mapping[str, Any]) -> CheckWork:
-        checks = self._rest.rules
-        reading = characters = 0
-        for name, value in args.items():
-            values, length = measure(value)
-            characters += len(name) + length
-            checks += values * self._rest.rules
-            if (own := self._properties.get(name)) is not None:
-                checks += values * own.rules
-                reading += length * own.reading
-        total = checks + (reading + characters * self._rest.reading) // 10
-        is_listable = checks <= _MOST_LISTED_WORK and checks * characters <= _MOST_LISTED_CHARACTERS
-        return CheckWork(total, total > _MOST_WORK, is_listable)
-
-
-def measure(value: Any) -> tuple[int, int]:
-    """Count the values and the characters of a JSON value. Counting ends where no check is allowed any more."""
-    values = 0
-    characters = 0
-    waiting: list[Any] = [value]
-    while waiting and values <= _MOST_WORK:
-        node = waiting.pop()
-        values += 1
-        if isinstance(node, str):
-            characters += len(node)
-        elif isinstance(node, int) and node.bit_length() > 63:
-            values += _LONG_INTEGER if node.bit_length() <= _MOST_BITS else _MOST_WORK
-        elif isinstance(node, list):
-            waiting += cast("list[Any]", node)
-        elif isinstance(node, dict):
-            members = cast("dict[str, Any]", node)
-            characters += sum(map(len, members))
-            waiting += members.values()
-    return values, characters
