@@ -26,7 +26,8 @@ _RATES: Final[Mapping[Vocabulary, tuple[float, ...]]] = {
 """Tokens per letter, digit, sign, Hangul, CJK, emoji and other character, fitted to `tests/agent/token_corpus.json`."""
 _ASCII: Final = re.sub(r"[^a\d]", ".", re.sub(r"[A-Za-z\s]", "a", bytes(range(0x80)).decode()))
 _SCRIPTS: Final = (re.sub(r"\d", "0", _ASCII) + "-" * 66 + "x" * 33 + "c" * 7 + "h" * 4 + "xx" + "e" * 16).encode()
-"""The script of a character by its first byte in UTF-8. Blanks count as letters: most go with a word."""
+"""The script of a character by its first byte in UTF-8: `a` letter or blank (most go with a word), `0` digit, `.` sign,
+`x` other, `c` CJK, `h` Hangul, `e` emoji; `-` is a later byte."""
 
 
 def count_tokens(text: str, vocabulary: Vocabulary = "o200k") -> float:
