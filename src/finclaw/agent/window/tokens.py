@@ -127,4 +127,10 @@ def arguments_text(call: ToolCall) -> str:
 
 def characters_of(message: Message) -> int:
     """Return an upper bound without a count: nearly every text has fewer tokens than characters."""
-    return sum(len(text) + around for text, around in map(_read_block, message.blocks))
+    total = 0
+    for block in message.blocks:
+        text, around = _read_block(block)
+        total += len(text) + around
+        if isinstance(block, Thinking):
+            total += len(block.signature)
+    return total
