@@ -4,11 +4,11 @@ from decimal import Decimal
 from fractions import Fraction as F
 
 from finclaw.builtins.calculator.evaluate import Result, Value, evaluate
-from finclaw.builtins.calculator.steps import read_steps
+from finclaw.builtins.calculator.steps import read_tokens
 
 
 def results(expression: str) -> list[Result]:
-    return evaluate(read_steps(expression)[0])
+    return evaluate(read_tokens(expression)[0])
 
 
 def last(expression: str) -> Value:

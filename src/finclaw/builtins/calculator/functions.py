@@ -22,10 +22,6 @@ ZERO: Final = Decimal(0)
 ONE: Final = Decimal(1)
 
 
-class Impossible(Exception):
-    """An operation that has no value. The evaluator adds the position."""
-
-
 def settle(value: Decimal) -> Decimal:
     """Return the short number that a value differs from by rounding errors only, as in sqrt(2)^2, or the value."""
     rounded = value.normalize(_RELIABLE)
@@ -34,7 +30,7 @@ def settle(value: Decimal) -> Decimal:
 
 def _require(condition: bool, problem: str) -> None:
     if not condition:
-        raise Impossible(problem)
+        raise ValueError(problem)
 
 
 def add(left: Decimal, right: Decimal) -> Decimal:
@@ -48,31 +44,9 @@ def subtract(left: Decimal, right: Decimal) -> Decimal:
     return add(left, -right)
 
 
-def divide(left: Decimal, right: Decimal) -> Decimal:
-    _require(bool(right), "division by zero")
-    return left / right
-
-
-def power(base: Decimal, exponent: Decimal) -> Decimal:
-    _require(bool(base) or exponent > 0, "zero to a power of zero or less has no value")
-    is_whole = exponent == exponent.to_integral_value()
-    _require(base >= 0 or is_whole, "a negative number has no power that is not whole")
-    return base**exponent
-
-
-def _positive(number: Decimal) -> Decimal:
-    _require(number > 0, "only a positive number has a logarithm")
-    return number
-
-
-def _square_root(number: Decimal) -> Decimal:
-    _require(number >= 0, "a negative number has no square root")
-    return number.sqrt()
-
-
 def _exponential(base: Decimal, exponent: Decimal | None = None) -> Decimal:
     """exp(x), and exp(base, exponent) as the programs of financial questions have it."""
-    return base.exp() if exponent is None else power(base, exponent)
+    return base.exp() if exponent is None else base**exponent
 
 
 def _round_half_up(number: Decimal, places: Decimal = ZERO) -> Decimal:
@@ -107,7 +81,7 @@ def _annual_growth(begin: Decimal, end: Decimal, years: Decimal) -> Decimal:
 
 def _compound(principal: Decimal, rate: Decimal, years: Decimal, times_a_year: Decimal = ONE) -> Decimal:
     _require(times_a_year > 0, "interest is credited more than zero times a year")
-    return principal * power(1 + rate / times_a_year, settle(times_a_year * years))
+    return principal * (1 + rate / times_a_year) ** settle(times_a_year * years)
 
 
 def _present_value(rate: Decimal, periods: Decimal, pmt: Decimal, fv: Decimal = ZERO, due: Decimal = ZERO) -> Decimal:
@@ -122,14 +96,14 @@ def _future_value(rate: Decimal, periods: Decimal, pmt: Decimal, pv: Decimal = Z
 
 def _payment(rate: Decimal, periods: Decimal, pv: Decimal, fv: Decimal = ZERO, due: Decimal = ZERO) -> Decimal:
     growth, annuity = _grow(rate, periods, due)
-    return divide(-add(pv * growth, fv), annuity)
+    return -add(pv * growth, fv) / annuity
 
 
 def _grow(rate: Decimal, periods: Decimal, due: Decimal = ZERO) -> tuple[Decimal, Decimal]:
     """Return the final values of one unit today and of one unit a period, at its beginning if `due` is 1."""
     _require(rate > -1, "the rate is above -1, that is -100%")
     _require(due in (0, 1), "the last argument is 0 for payments at the end of a period, or 1 for the beginning")
-    growth = power(1 + rate, periods)
+    growth = (1 + rate) ** periods
     if not rate:
         return growth, periods
     return growth, (1 + rate * due) * subtract(growth, ONE) / rate
@@ -181,34 +155,21 @@ _OF_ONE: Final[Mapping[str, Callable[[Decimal], Decimal]]] = {
     "abs": Decimal.copy_abs,
     "floor": lambda number: Decimal(floor(number)),
     "ceil": lambda number: Decimal(ceil(number)),
-    "sqrt": _square_root,
-    "ln": lambda number: _positive(number).ln(),
-    "log10": lambda number: _positive(number).log10(),
+    "sqrt": Decimal.sqrt,
+    "ln": Decimal.ln,
+    "log10": Decimal.log10,
 }
 _OF_TWO: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | bool]]] = {
     "add": add,
     "subtract": subtract,
     "multiply": Decimal.__mul__,
-    "divide": divide,
-    "power": power,
+    "divide": Decimal.__truediv__,
+    "power": Decimal.__pow__,
     "greater": lambda left, right: subtract(left, right) > 0,
     "less": lambda left, right: subtract(left, right) < 0,
-    "pct": divide,
+    "pct": Decimal.__truediv__,
     "change": lambda old, new: subtract(new, old),
     "growth": _growth,
-}
-OPERATORS: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | bool]]] = {
-    "+": add,
-    "-": subtract,
-    "*": Decimal.__mul__,
-    "/": divide,
-    "^": power,
-    "<": lambda left, right: subtract(left, right) < 0,
-    "<=": lambda left, right: subtract(left, right) <= 0,
-    ">": lambda left, right: subtract(left, right) > 0,
-    ">=": lambda left, right: subtract(left, right) >= 0,
-    "==": lambda left, right: not subtract(left, right),
-    "!=": lambda left, right: bool(subtract(left, right)),
 }
 FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Decimal | bool], int, int]]] = {
     **{name: (function, 1, 1) for name, function in _OF_ONE.items()},
