@@ -16,14 +16,14 @@ _NAME: Final = r"[A-Za-z가-힣][A-Za-z0-9_가-힣]*"
 _END: Final = r"(?![A-Za-z0-9_가-힣])"
 _TOKEN: Final = re.compile(
     rf"(?P<space>[^\S\n]+)|(?P<number>\.?[0-9]|[{''.join(VULGAR)}])|const_(?P<constant>m?[0-9]{{1,15}}){_END}"
-    rf"|\#(?P<reference>[0-9]{{1,4}})(?![0-9])|(?P<currency>[{''.join(CURRENCY_SIGNS)}])(?=[ ]?[-−(.0-9])"
+    rf"|(?P<reference>\#[0-9]{{1,4}})(?![0-9])|(?P<currency>[{''.join(CURRENCY_SIGNS)}])(?=[ ]?[-−(.0-9])"
     rf"|(?P<operator>of{_END}|\*\*|[<>=!]=|[-+*/^%×÷−–<>≤≥≠])|(?P<next>,)(?=\s*{_NAME}\s*\()"
     rf"|(?P<mark>[=,;\n()\[\]])|(?P<call>{_NAME})[^\S\n]*\(|(?P<name>{_NAME})"
 )
 _DIGITS: Final = re.compile(r"[ ]?\.?[0-9]")
-PYTHON: Final = {
+_PYTHON: Final = {
     **{"of": "*", "^": "**", "×": "*", "÷": "/", "−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!="},
-    **{"%": ".percent", "\n": ";"},
+    **{"%": ".percent", "(": "group(", "\n": ";"},
 }
 _SIGN_OF: Final = {code: sign for sign, code in reversed(CURRENCY_SIGNS.items())}
 
@@ -50,6 +50,13 @@ def read_tokens(text: str) -> tuple[list[Token], str]:
     if sum(token.kind == "operator" for token in reader.tokens) > _MOST_OPERATORS:
         raise CannotCalculate(f"at most {_MOST_OPERATORS} operators; use sum(1, 2, ...)")
     return reader.tokens, "".join(reader.currencies)
+
+
+def to_python(index: int, token: Token) -> str:
+    """Return what the token is for Python: a figure or name becomes a name that leads back to the token."""
+    if token.kind in ("number", "reference", "name"):
+        return f"t{index}"
+    return f"t{index}(" if token.kind == "call" else _PYTHON.get(token.text, token.text)
 
 
 class _Reader:
