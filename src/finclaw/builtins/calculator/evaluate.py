@@ -247,8 +247,8 @@ class _Evaluation:
         if token.kind == "number":
             return self._apply(node, lambda: Decimal(token.value.numerator) / token.value.denominator)
         if token.text not in self._values:
-            known = ", ".join(self._values)
-            raise CannotCalculate(f"{token.text[:40]!r} has no value; known so far: {known[:200]}")
+            known = shorten(", ".join(self._values), 200)
+            raise CannotCalculate(f"{token.text[:40]!r} has no value; known so far: {known}")
         return self._values[token.text]
 
     def _call(self, node: ast.expr, name: str, numbers: Sequence[Decimal]) -> Value:

@@ -65,7 +65,7 @@ def _deviation(numbers: tuple[Decimal, ...], count: int) -> Decimal:
     return (reduce(add, (subtract(number, mean) ** 2 for number in numbers)) / count).sqrt()
 
 
-# ── growth, and money over time, with the signs and arguments of spreadsheets ───────────────────────────────
+# Money over time, with the signs and arguments of spreadsheets.
 
 
 def _growth(old: Decimal, new: Decimal) -> Decimal:

@@ -44,12 +44,12 @@ def read_tokens(text: str) -> tuple[list[Token], str]:
         raise CannotCalculate(f"an expression has at most {LONGEST} characters; calculate in several calls")
     reader = _Reader(text)
     reader.read()
-    if len(reader.currencies) > 1:
-        currencies = " and ".join(sorted(reader.currencies))
-        raise CannotCalculate(f"{currencies} do not add up; convert one of them with fx__convert first")
+    currencies = sorted(_SIGN_OF.get(code, code) for code in reader.currencies)
+    if len(currencies) > 1:
+        raise CannotCalculate(f"{' and '.join(currencies)} do not add up; convert one of them with fx__convert first")
     if sum(token.kind == "operator" for token in reader.tokens) > _MOST_OPERATORS:
         raise CannotCalculate(f"at most {_MOST_OPERATORS} operators; use sum(1, 2, ...)")
-    return reader.tokens, "".join(reader.currencies)
+    return reader.tokens, "".join(currencies)
 
 
 def to_python(index: int, token: Token) -> str:
@@ -62,7 +62,7 @@ def to_python(index: int, token: Token) -> str:
 class _Reader:
     def __init__(self, text: str) -> None:
         self.tokens: list[Token] = []
-        self.currencies: set[str] = set()
+        self.currencies: set[str] = set()  # their codes
         self._text = text
         self._open: list[str] = []  # brackets, and the names of functions
 
@@ -79,7 +79,7 @@ class _Reader:
             elif kind == "constant":
                 self.tokens.append(Token("number", found[0], Fraction(found[kind].replace("m", "-"))))
             elif currency := self._find_currency(found):
-                self.currencies.add(_SIGN_OF.get(currency, currency))
+                self.currencies.add(currency)
             elif kind != "space":
                 self._add(Token(kind, found[kind]))
 
@@ -90,7 +90,7 @@ class _Reader:
         except NumeralError as error:
             raise CannotCalculate(f"{self._text[start : error.at + 9]!r}: {error}") from error
         if numeral.currency:
-            self.currencies.add(_SIGN_OF.get(numeral.currency, numeral.currency))
+            self.currencies.add(numeral.currency)
         self.tokens.append(Token("number", self._text[start : numeral.end], numeral.value))
         return numeral.end
 
@@ -110,6 +110,7 @@ class _Reader:
             token = Token("mark", ";")
         if len(self._open) > DEEPEST:
             raise CannotCalculate(f"brackets are nested more than {DEEPEST} deep; name a part: a = ...; a * 2")
-        is_empty_step = token.text in (";", "\n") and (not self.tokens or self.tokens[-1].text in (";", "\n"))
-        if not is_empty_step:
-            self.tokens.append(token)
+        ends = (";", "\n")
+        if token.text in ends and (not self.tokens or self.tokens[-1].text in ends):
+            return  # an empty step
+        self.tokens.append(token)
