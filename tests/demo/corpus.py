@@ -23,7 +23,7 @@ price of teslla => near TSLA | microsft stock => near MSFT | appel price => near
 kakao bank price => quote 323410 | How has Apple done this month? => history AAPL this_month
 How did Samsung Electronics do last week? => history 005930 last_week
 Tesla over the past year => history TSLA year | AAPL ytd => history AAPL year_to_date
-How did nvidia do yesterday? => history NVDA yesterday | 52 week high of Apple => history AAPL year
+How did nvidia do yesterday? => history NVDA yesterday
 Bitcoin's performance over 3 months => history BTC-USD quarter | How is Apple doing? => quote AAPL
 compare apple and tesla => compare AAPL,TSLA month
 Apple vs Microsoft vs Google this year => compare AAPL,GOOGL,MSFT year_to_date
@@ -35,22 +35,22 @@ next market holidays => calendar KRX,NYSE | When is the next NYSE holiday? => ca
 100 USD to KRW => convert 100 USD KRW | convert 2,500.50 euros to dollars => convert 2500.50 EUR USD
 How much is $1.5k in won? => convert 1500 USD KRW | 500000 won in dollars => convert 500000 KRW USD
 0.5 btc in usd => convert 0.5 BTC USD | show my portfolio => portfolio USD | my holdings in won => portfolio KRW
-hello => say greeting | thanks! => say thanks | bye => say bye | help => say help | what can you do? => say help
+hello => say greeting | thanks! => say thanks | help => say help | what can you do? => say help
 what does one share of microsoft cost => quote MSFT | 2.5 ethereum in dollars => convert 2.5 ETH USD
-apple high today => history AAPL day | how much was bitcoin on january 1st => history BTC-USD 01-01
+how much was bitcoin on january 1st => history BTC-USD 01-01
 tesla this week => history TSLA this_week | tesla last week => history TSLA last_week
 apple last quarter => history AAPL last_quarter | apple in the past quarter => history AAPL quarter
 apple dividend => lacking dividends | apple p/e ratio => lacking P/E ratios
 market cap of nvidia => lacking market capitalisations
 apple earnings date => lacking company results | tesla news => news TSLA
 100 canadian dollars in won => near USD/KRW | 100 australian dollars to usd => near USD/KRW
-what time is it in new york => clock | what's the date => clock
+what's the date => clock
 is the stock market open on christmas day => calendar KRX,NYSE christmas
 how much has meta lost this week => history META this_week
 give me amazon's market cap => lacking market capitalisations
 what's the p/e of apple => lacking P/E ratios
 dividend yield of coca cola => lacking dividends
-show me the 52 week high of tesla => history TSLA year | 1000 yen in won please => convert 1000 JPY KRW
+1000 yen in won please => convert 1000 JPY KRW
 5 million won in euros => convert 5000000 KRW EUR | what's 3.5k usd in yen => convert 3500 USD JPY
 0 dollars in won => convert 0 USD KRW | how much did the s&p 500 gain last year => history SPX last_year
 what is apple trading at after hours => lacking prices outside the session
@@ -96,7 +96,7 @@ AAPL과 TSLA 주가 알려줘 => quote AAPL; quote TSLA | 테슬라 몇 달러�
 삼성전자 11월 2일 종가 얼마였어 => history 005930 11-02 | 2026년 10월 1일 애플 종가 => history AAPL 2026-10-01
 카카오 3분기 실적 => lacking 실적 | 현대차 배당금 얼마야 => lacking 배당
 삼성전자 시가총액 => lacking 시가총액 | 삼성전자 시가 => lacking 시가
-하이닉스 오늘 고가 => history 000660 day | 애플 이번 주엔 어땠어 => history AAPL this_week
+애플 이번 주엔 어땠어 => history AAPL this_week
 비트코인 올해엔 얼마나 올랐어 => history BTC-USD year_to_date
 지난달엔 테슬라 어땠어? => history TSLA last_month | 테슬라 최근 한 달 수익률 => history TSLA month
 애플 엔화로 얼마 => quote AAPL in JPY | 만 엔은 원화로 얼마야 => convert 10000 JPY KRW
@@ -107,11 +107,11 @@ AAPL과 TSLA 주가 알려줘 => quote AAPL; quote TSLA | 테슬라 몇 달러�
 이더리움 0.3개 원화로 => quote ETH-USD in KRW; calc 1320029.1
 애플 2026년 11월 2일 종가 => history AAPL 2026-11-02 | 엔비디아 시가총액 => lacking 시가총액
 애플 배당금 얼마야 => lacking 배당 | 삼성전자 PER => lacking PER
-테슬라 52주 최고가 => history TSLA year | 네이버랑 카카오 중에 뭐가 더 올랐어 => compare 035420,035720 month
+네이버랑 카카오 중에 뭐가 더 올랐어 => compare 035420,035720 month
 엔 얼마야 => quote USD/JPY | 100엔은 몇 원이야 => convert 100 JPY KRW
 만원이면 몇 달러 => convert 10000 KRW USD | 1억 5천만원은 몇 달러야 => convert 150000000 KRW USD
 3천달러 원화로 => convert 3000 USD KRW | 달러 오천불 원으로 => near USD/KRW
-1.5억원 유로로 => convert 150000000 KRW EUR | 지금 뉴욕 몇 시야 => clock
+1.5억원 유로로 => convert 150000000 KRW EUR
 수능날 장 몇 시에 열어 => calendar KRX 12 | 삼일절에 증시 쉬나요 => calendar KRX 삼일절
 미국 추수감사절 휴장이야? => calendar NYSE 추수감사절 | S&P500 작년 수익률 => history SPX last_year
 포트폴리오 원화로 보여줘 => portfolio KRW | 애플이랑 테슬라 작년 비교 => compare AAPL,TSLA last_year
@@ -177,6 +177,7 @@ what is samsung electronics in dollars and yen | twice the price of apple | nega
 삼성전자 8만 넘으면 알려줘 | 비트코인 10만 달러 밑으로 떨어지면 알려줘 | 3번 알림 지워 | 반 비트코인 얼마
 -300달러 원화로 | 유로 100 엔으로 | 유가 알려줘 | 코스닥 지수 | 나스닥 100 지수 | 120000 나누기 3 | 5만원의 3.3%
 연 4% 적금 월 50만원 2년 | 내 주식 중 제일 많이 떨어진 거 | 내가 애플 얼마에 샀지 | 애플 말고 테슬라
+52 week high of Apple | apple high today | 하이닉스 오늘 고가 | 테슬라 52주 최고가 | 지금 뉴욕 몇 시야 | bye
 삼성 빼고 LG만 | 테슬라 장전 가격 | 카카오 어제 거래량 | 네이버 최고가 언제였어 | 애플 두 배
 애플 가격 부가세 빼고 | 삼성전자 사줘 | 전부 팔아줘
 """
@@ -235,7 +236,7 @@ apple over 5 years => short | year => nothing
 
 애플 5년 수익률 => short | 한 분기 => short
 
-LG price => which 373220,051910,066570 | 3 => quote 066570
+LG price => which 373220,051910,066570 | LG전자 => quote 066570 | 3 => short
 
 compare apple => short | and tesla => quote TSLA
 
@@ -254,7 +255,7 @@ compare apple and tesla => compare AAPL,TSLA month | without apple => short | an
 
 apple alert => short | 300 dollars => convert 300 USD KRW
 
-LG price => which 373220,051910,066570 | 2 => quote 051910 | and hyundai => which 005380,012330
+LG price => which 373220,051910,066570 | LG Chem => quote 051910 | and hyundai => which 005380,012330
 
 AAPL => quote AAPL | should I? => short
 
@@ -266,7 +267,7 @@ AAPL => quote AAPL | should I? => short
 애플이랑 테슬라 비교해줘 => compare AAPL,TSLA month | 올해는? => compare AAPL,TSLA year_to_date
 삼성전자도 => compare 005930,AAPL,TSLA year_to_date | 테슬라는 빼줘 => short
 
-LG 얼마야 => which 373220,051910,066570 | 3번 => quote 066570 | 이번달엔? => history 066570 this_month
+LG 얼마야 => which 373220,051910,066570 | 전자 => quote 066570 | 이번달엔? => history 066570 this_month
 
 애플 얼마야 => quote AAPL | 왜 올랐어? => short | 그럼 얼마까지 갈까? => nothing
 
@@ -332,11 +333,11 @@ What has TSLA done this year? => history TSLA year_to_date | could you show me l
 
 네카오 얼마야 => which 035420,035720 | 카카오 => quote 035720
 
-삼성 이번 달 수익률 => which 005930,207940,006400 | 두 번째 => history 207940 this_month
+삼성 이번 달 수익률 => which 005930,207940,006400 | 바이오로직스 => history 207940 this_month
 
 samsung price => which 005930,207940,006400 | electronics => quote 005930
 
-LG price => which 373220,051910,066570 | the third one => quote 066570
+LG price => which 373220,051910,066570 | 066570 => quote 066570
 
 price of teslla => near TSLA | yes => quote TSLA
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from finclaw.builtins.calculator import calculator_tool
 from finclaw.builtins.now import now_tool
-from finclaw.demo.assistant.phrases import PHRASES
+from finclaw.demo.assistant.answer import PHRASES
 from finclaw.demo.assistant.provider import decide
 from finclaw.demo.market import DemoMarket
 from finclaw.demo.market_data import DemoMarketData

@@ -7,7 +7,8 @@ from tests.demo.corpus import ANSWERED, DIALOGUES, HOSTILE, SHORT, TRIAL, dialog
 from tests.demo.figures import unexplained, wrong_language
 from tests.demo.talk import NOW, Said, Talk
 
-from finclaw.demo.assistant.phrases import EXAMPLES, PHRASES
+from finclaw.demo.assistant.answer import EXAMPLES, PHRASES
+from finclaw.kernel.message import ToolCall
 from finclaw.text import language_of
 
 CASES = [row for block in dialogues(ANSWERED) for row in block]
@@ -93,7 +94,7 @@ async def test_quantity_without_a_calculator_has_no_total() -> None:
     talk = Talk()
     del talk.tools["calc__evaluate"]
     reply = (await talk.say("10 shares of apple")).reply
-    assert "could not finish" in reply
+    assert "did not work" in reply
     assert "2,230" not in reply
 
 
@@ -124,12 +125,12 @@ async def test_exam_of_next_year_is_found_after_the_one_of_this_year() -> None:
     assert reply.startswith("**한국거래소** 2027-11-18 (대학수학능력시험) · 2027-11-18 10:00 KST 개장")
 
 
-async def test_watchlist_is_shown_added_to_and_removed_from() -> None:
+async def test_watchlist_is_shown_and_changed_by_command_alone() -> None:
     talk = Talk()
     assert "empty" in (await talk.say("my watchlist")).reply
-    for name in ("apple", "tesla"):
-        assert name in (await talk.say(f"add {name} to my watchlist")).reply.casefold()
-    for text in ("관심종목에서 애플 삭제해줘", "관심 종목 보여줘"):
-        shown = (await talk.say(text)).reply
-        assert "테슬라 (TSLA)" in shown
-        assert "AAPL" not in shown
+    await talk.run(ToolCall("c", "watch__add", {"symbols": ["TSLA"]}))
+    assert "테슬라 (TSLA)" in (await talk.say("관심 종목 보여줘")).reply
+    for text in ("add apple to my watchlist", "관심종목에서 테슬라 삭제해줘"):
+        said = await talk.say(text)
+        assert not said.calls
+        assert "AAPL" in said.reply

@@ -9,10 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from finclaw.demo.assistant import OfflineProvider
-from finclaw.demo.assistant.answer import answer
-from finclaw.demo.assistant.phrases import PHRASES
-from finclaw.demo.assistant.plan import TOOLS, Exchange
-from finclaw.demo.assistant.provider import decide
+from finclaw.demo.assistant.answer import PHRASES, Exchange, answer
+from finclaw.demo.assistant.provider import TOOLS, decide
 from finclaw.demo.market import DemoMarket
 from finclaw.errors import ToolError
 from finclaw.finance.quote import quote_tool
@@ -149,7 +147,7 @@ async def test_it_never_calls_a_tool_it_was_not_given():
 
 @pytest.mark.parametrize("status", ["denied", "timeout", "awaiting", "skipped", "unknown", "error", "ok"])
 @pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("tool", sorted(TOOLS - {"calc__evaluate", "watch__add", "watch__remove"}))
+@pytest.mark.parametrize("tool", sorted(TOOLS - {"calc__evaluate"}))
 def test_every_failed_call_gets_a_sentence_without_a_figure(status: ToolStatus, language: str, tool: str) -> None:
     call = ToolCall("c", tool, {"symbol": "AAPL"})
     result = ToolResult("c", tool, '"days" is not of type "integer"', status=status)
@@ -187,9 +185,9 @@ async def test_without_tools_it_answers_from_the_facts_it_has():
     assert text_of(await collect(request(*asked, tools=()))).startswith("**Apple (AAPL)** $")
 
 
-async def test_without_tools_and_facts_it_says_that_it_could_not_finish():
+async def test_without_tools_and_facts_it_says_that_it_failed():
     chunks = await collect(request(message("user", Text("삼성전자 얼마야?")), tools=()))
-    assert text_of(chunks) == "조회를 마치지 못했습니다. 다시 물어봐 주세요."
+    assert text_of(chunks) == "처리하지 못했습니다. 수치를 추측하지 않습니다. 다시 물어봐 주세요."
     assert chunks[-1] == Done("end")
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.demo.talk import Talk
 from tests.machine import slowness
 
-from finclaw.demo.assistant.patterns import PATTERNS, compile_pattern, read_question
+from finclaw.demo.assistant.patterns import LONGEST, PATTERNS, clean_text, compile_pattern, read_question, read_sentence
 from finclaw.demo.assistant.provider import decide
-from finclaw.demo.assistant.tokens import LONGEST, clean_text, read_sentence
 from finclaw.kernel.message import Text
 
 
@@ -57,10 +56,10 @@ def test_text_without_tokens(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "slot", "value"),
     [
-        ("in won", "currency", "KRW"),
-        ("to USD", "currency", "USD"),
-        ("원화로는", "currency", "KRW"),
-        ("몇 엔이야", "currency", "JPY"),
+        ("in won", "in", "KRW"),
+        ("to USD", "in", "USD"),
+        ("원화로는", "in", "KRW"),
+        ("몇 엔이야", "in", "JPY"),
         ("last month", "period", "last_month"),
         ("over the last month", "period", "month"),
         ("over the past week", "period", "week"),

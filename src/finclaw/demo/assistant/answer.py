@@ -7,10 +7,9 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import Struct
 
 from finclaw.demo.assistant.patterns import Question
-from finclaw.demo.assistant.phrases import PHRASES
-from finclaw.demo.assistant.plan import EXAM_LIMIT, Exchange, multiply, offer_of, split_call
 from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance import resolve, words
 from finclaw.finance.calendar import TableCalendar
@@ -30,6 +29,20 @@ _CALENDAR: Final = TableCalendar()
 _UNCERTAIN: Final = {each.__name__: each for each in (resolve.AmbiguousName, resolve.UnknownName, resolve.DelistedName)}
 _MOST_WORDS: Final = 3
 """A longer text that no instrument goes by is not a name."""
+EXAM_LIMIT: Final = 12
+"""By this limit an answer tells a question about the exam from one about holidays."""
+
+
+class Exchange(Struct, frozen=True):
+    """One thing a person said, and what the tools have found about it since."""
+
+    text: str = ""
+    message_id: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+
+    def result_of(self, call: ToolCall) -> ToolResult | None:
+        return next((result for result in self.results if result.call_id == call.id), None)
 
 
 def answer(language: Language, question: Question | None, now: Exchange) -> str:
@@ -37,18 +50,41 @@ def answer(language: Language, question: Question | None, now: Exchange) -> str:
     paragraphs: list[str] = []
     for call in now.calls:
         result = now.result_of(call)
-        if product := multiply(question, call, now):
-            paragraphs.append(_write_product(language, question, now.result_of(product), result))
+        if product_of(question, result):
+            paragraphs.append(_write_product(language, question, now, result))
         if result is None:
-            paragraphs.append(PHRASES["unfinished"][language])
-        elif result.status != "ok" and not split_call(call, now):
+            paragraphs.append(PHRASES["error"][language])
+        elif result.status != "ok":
             paragraphs.append(_explain_failure(language, question, now.text, result))
-        elif result.status == "ok" and call.name in _WRITERS:
+        elif call.name in _WRITERS:
             try:
                 paragraphs.append(_WRITERS[call.name](language, call, result))
             except (KeyError, IndexError, StopIteration, ValueError):  # a tool of another make may give less than ours
                 paragraphs.append(PHRASES["error"][language])
-    return "\n\n".join(paragraphs) or PHRASES["unfinished"][language]
+    return "\n\n".join(filter(None, paragraphs)) or PHRASES["error"][language]
+
+
+def offer_of(result: ToolResult | None) -> tuple[str, list[list[str]]]:
+    """The name that was not certain, and what it may have meant: `symbol | name | Korean name`, a line each."""
+    if result is None or result.error is None or result.error.name not in ("AmbiguousName", "UnknownName"):
+        return "", []
+    asked, *lines = (result.error.suggestion or "").split("\n")
+    return asked, [line.split(" | ") for line in lines]
+
+
+def product_of(question: Question | None, quoted: ToolResult | None) -> str:
+    """What the calculator computes for "ten shares of Apple"; "" if nothing is multiplied."""
+    quantity = question.slots.get("quantity", "1") if question else "1"
+    price = _price_of(quoted)
+    return "" if quantity == "1" or price is None else f"{quantity} * {price.value:f}"
+
+
+def _price_of(quoted: ToolResult | None) -> Fact | None:
+    """The price in the currency that was asked for."""
+    if quoted is None or quoted.name != "market__quote":
+        return None
+    facts = {fact.field: fact for fact in quoted.facts}
+    return facts.get("price_in") or facts.get("price")
 
 
 def _explain_failure(language: Language, question: Question | None, text: str, result: ToolResult) -> str:
@@ -57,6 +93,8 @@ def _explain_failure(language: Language, question: Question | None, text: str, r
     name = result.error.name
     detail = result.error.suggestion or ""
     asked, similar = offer_of(result)
+    if name == "SeveralNames":  # each of them has a call of its own
+        return ""
     if name == "UnknownName":
         size = len(asked.split())
         is_all = (question is None or question.is_bare) and len(text.split()) > 1
@@ -70,7 +108,7 @@ def _explain_failure(language: Language, question: Question | None, text: str, r
         return "\n".join((reply.text, *(f"• {action.label}" for action in reply.actions)))
     if name == "AllSourcesFailed":
         detail = words.write_failures(detail.split("; "), language)
-    return PHRASES.get(name, PHRASES.get(result.status, PHRASES["error"]))[language].format(detail)
+    return PHRASES.get(name, PHRASES["error"])[language].format(detail)
 
 
 def _instrument_of(fact: Fact) -> Instrument:
@@ -104,14 +142,13 @@ def _write_quote(language: Language, call: ToolCall, result: ToolResult) -> str:
     return f"{text}\n= **{_money(facts['price_in'], language)}** · {words.write_rates(result.facts, language)}"
 
 
-def _write_product(
-    language: Language, question: Question | None, result: ToolResult | None, quoted: ToolResult | None
-) -> str:
+def _write_product(language: Language, question: Question | None, now: Exchange, quoted: ToolResult | None) -> str:
     """So many pieces at one price: the calculator's figure in the currency of the price."""
-    facts = {fact.field: fact for fact in quoted.facts} if quoted else {}
-    price = facts.get("price_in") or facts.get("price")
+    price = _price_of(quoted)
+    call = next((each for each in now.calls if each.args.get("expression") == product_of(question, quoted)), None)
+    result = now.result_of(call) if call else None
     if result is None or result.status != "ok" or question is None or price is None:
-        return PHRASES["unfinished"][language]
+        return PHRASES["error"][language]
     if price.currency is None:  # an index is counted in points
         return PHRASES["not understood"][language]
     total = words.write_money(result.facts[0].value + 0 * price.value, price.currency, language)
@@ -237,4 +274,74 @@ _WRITERS: Final[Mapping[str, Callable[[Language, ToolCall, ToolResult], str]]] =
     "portfolio__show": _write_portfolio,
     "watch__list": _write_watchlist,
     "time__now": _write_time,
+}
+
+EXAMPLES: Final[Mapping[Language, tuple[str, ...]]] = {
+    "en": (
+        "Apple price in won",
+        "Compare Tesla and NVIDIA",
+        "Is the New York market open?",
+        "How did Samsung Electronics do this month?",
+        "News about Tesla",
+        "Show my watchlist",
+    ),
+    "ko": (
+        "삼성전자 현재 주가 알려줘",
+        "테슬라랑 엔비디아 비교해줘",
+        "수능날 장 몇 시에 열어?",
+        "애플 이번 달에 얼마나 올랐어?",
+        "테슬라 뉴스",
+        "관심 종목 보여줘",
+    ),
+}
+_LISTED: Final = {language: "\n".join(f"• {each}" for each in examples) for language, examples in EXAMPLES.items()}
+_QUOTED: Final = {language: ", ".join(f"“{each}”" for each in examples[:3]) for language, examples in EXAMPLES.items()}
+
+PHRASES: Final[Mapping[str, Mapping[Language, str]]] = {
+    "not understood": {
+        "en": f"Sorry, I did not understand that, so I looked nothing up. These work: {_QUOTED['en']}.",
+        "ko": f"죄송합니다. 이해하지 못해 조회하지 않았습니다. 이렇게 물어봐 주세요: {_QUOTED['ko']}.",
+    },
+    "greeting": {
+        "en": f"Hello! I tell prices, changes, charts, hours, news and conversions. For example:\n{_LISTED['en']}",
+        "ko": f"안녕하세요! 시세, 등락, 차트, 장 시간, 뉴스, 환율을 알려 드립니다. 예를 들면:\n{_LISTED['ko']}",
+    },
+    "help": {
+        "en": f"You can ask, for example:\n{_LISTED['en']}\nTo talk freely, set `agent.model` to a real model.",
+        "ko": f"이렇게 물어봐 주세요.\n{_LISTED['ko']}\n자유롭게 대화하려면 `agent.model`에 실제 모델을 설정하세요.",
+    },
+    "thanks": {"en": "You are welcome.", "ko": "천만에요."},
+    "watch": {
+        "en": "To change your watchlist, write for example /watch add AAPL or /watch remove AAPL.",
+        "ko": "관심 종목을 바꾸려면 /관심 추가 AAPL, /관심 삭제 AAPL처럼 입력해 주세요.",
+    },
+    "introduction": {"en": "(I am an offline assistant.)", "ko": "(저는 오프라인 도우미입니다.)"},
+    "demo": {"en": "(I am an offline demo with {} instruments.)", "ko": "(저는 종목 {}개를 아는 오프라인 데모입니다.)"},
+    "lacking": {"en": "I do not have {}.", "ko": "{} 자료는 없습니다."},
+    "wordless": {"en": "There were no words in your message.", "ko": "보내신 메시지에 글이 없습니다."},
+    "empty": {"en": "Your watchlist is empty.", "ko": "관심 종목이 없습니다."},
+    "sample": {"en": "A sample portfolio, not your own:", "ko": "예시 포트폴리오입니다. 실제 보유 종목이 아닙니다."},
+    "no tool": {
+        "en": "I cannot look that up: the tool is not available.",
+        "ko": "여기에서는 조회할 도구를 쓸 수 없습니다.",
+    },
+    "denied": {"en": "I am not allowed to do that here.", "ko": "여기에서는 허용되지 않습니다."},
+    "awaiting": {"en": "That waits for somebody's approval.", "ko": "담당자의 승인을 기다리고 있습니다."},
+    "error": {
+        "en": "Sorry, that did not work, and I guess no figure. Please ask again.",
+        "ko": "처리하지 못했습니다. 수치를 추측하지 않습니다. 다시 물어봐 주세요.",
+    },
+    "NoSuchSession": {
+        "en": "I have no close of that day ({}): it is no trading day, lies ahead or is too long ago.",
+        "ko": "해당 날짜({})의 종가가 없습니다. 휴장일이거나 아직 오지 않았거나 너무 오래된 날짜입니다.",
+    },
+    "HistoryTooShort": {
+        "en": "The prices begin too late for that ({}).",
+        "ko": "시세가 그 기간보다 늦게 시작합니다({}).",
+    },
+    "AllSourcesFailed": {
+        "en": "No source gives that at the moment ({}), so I tell no figure. Please try again later.",
+        "ko": "지금은 어느 제공처에서도 가져올 수 없어({}) 수치를 드리지 않습니다. 나중에 다시 시도해 주세요.",
+    },
+    "UnknownDay": {"en": "The calendar does not know “{}”.", "ko": "달력에는 “{}”이(가) 없습니다."},
 }

@@ -1,21 +1,35 @@
 """Sentences that the assistant understands: a table of patterns for each language, each for a whole sentence.
 
-`{n}` is a name or several, `{m}` a market, `{z}` a city, and `<period>` a token of `tokens.py`. The first pattern that
+Tokens (dates, periods, amounts, numbers of shares, holidays, currencies) are read first: `apple last month in won`
+becomes `apple <period> <in>`. In a pattern `{n}` is a name or several and `{m}` a market. The first pattern that
 fits wins. A word that is in no pattern becomes part of a name, and no instrument goes by a name with it.
 """
 
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from itertools import count
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from finclaw.demo.assistant.tokens import Sentence, clean_text, read_sentence
+from finclaw.finance.answers import has_two_readings
 from finclaw.finance.hours import find_venue
-from finclaw.numerals.tables import FIAT, find_currency
+from finclaw.numerals.find import find_figures, read_value
+from finclaw.numerals.tables import ENGLISH_CURRENCY, FIAT, KOREAN_CURRENCY, find_currency
 from finclaw.text import language_of
+
+QUOTE: Final = "market__quote"
+HISTORY: Final = "market__history"
+CHART: Final = "market__chart"
+COMPARE: Final = "market__compare"
+HOURS: Final = "market__hours"
+CALENDAR: Final = "market__calendar"
+NEWS: Final = "market__news"
+CONVERT: Final = "fx__convert"
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -28,145 +42,14 @@ class Question(Struct, frozen=True, kw_only=True):
     is_follow_up: bool = False
 
 
-QUOTE: Final = "market__quote"
-HISTORY: Final = "market__history"
-CHART: Final = "market__chart"
-COMPARE: Final = "market__compare"
-HOURS: Final = "market__hours"
-CALENDAR: Final = "market__calendar"
-NEWS: Final = "market__news"
-CONVERT: Final = "fx__convert"
-
-
-_NOUN: Final = (
-    r"(?:(?:current|latest|stock|share|closing|previous|last|trading|exchange) )*"
-    r"(?:prices?|quotes?|value|costs?|stocks?|shares?|volume|close|rate)"
-)
-_IS: Final = r"what(?:'s| is| are|s| was| were) "
-_WHEN: Final = r"(?: <period>| <date>)?"
-_MOVED: Final = (
-    r"(?:been )?(?:done|do|doing|perform(?:ed|ing)?|moved?|moving|changed?|changing|gain(?:ed)?|los[et]|ris(?:e|en|ing)"
-    r"|rose|fall(?:en)?|fell|trad(?:e|ed|ing)|close|up|down)(?: at)?"
-)
-_ON: Final = r"(?: <tomorrow>| <date>| <holiday>)"
-_LIST: Final = r"(?:my |the )?watch ?list"
-_ENGLISH: Final = (
-    ("greeting", r"hi|hello|hey|good (?:morning|afternoon|evening)"),
-    ("thanks", r"thanks|thank you|thx"),
-    ("bye", r"bye|goodbye|see you"),
-    ("help", r"help|what can (?:you|i) (?:do|ask)|who are you|what are you"),
-    ("time__now", r"what(?:'s| is) the (?:time|date)(?: in {z})?|what (?:time|day|date) is(?: it)?(?: in {z})?"),
-    ("watch__list", rf"(?:what(?:'s| is) on )?{_LIST}"),
-    ("watch__add", rf"(?:add|put) {{n}} (?:to|on) {_LIST}|watch {{n}}"),
-    ("watch__remove", rf"(?:remove|delete|take) {{n}} (?:from|off) {_LIST}|unwatch {{n}}"),
-    ("portfolio__show", r"(?:how is |what(?:'s| is) in )?(?:my |the )?(?:portfolio|holdings)(?: doing)?(?: <in>)?"),
-    (NEWS, r"(?:(?:any|the|latest|recent|market) )*(?:news|headlines)(?: (?:about|on|for|of|from) {n})?"),
-    (NEWS, r"(?:(?:any|the|latest) )*{n}(?:'s)? (?:latest |recent )?(?:news|headlines)"),
-    (HOURS, rf"(?:is|are) {{m}} (?:still |already )?(?:open|closed|trading){_ON}?"),
-    (HOURS, rf"(?:when|what time) (?:does|do|will|is) {{m}} (?:next )?(?:open|close|opening|closing){_ON}?"),
-    (HOURS, rf"(?:does|do|will) {{m}} (?:be )?(?:open|close)(?: late| early)?{_ON}"),
-    (HOURS, rf"{{m}}(?:'s)? (?:trading |market |opening )?hours{_ON}?|(?:trading |opening )?hours (?:of|for) {{m}}"),
-    (HOURS, r"<holiday> {m} (?:trading )?hours|(?:when(?:'s| is) )?<holiday>"),
-    (CALENDAR, r"(?:when(?:'s| is| are) )?(?:the )?(?:next )?(?:{m} )?holidays?|holidays (?:of|for|in) {m}"),
-    (CONVERT, r"(?:convert |change |how much (?:is|are) |what(?:'s| is| are) )?<amount>(?: worth)?(?: <in>)?"),
-    (CONVERT, r"<in> (?:is|are|for|in) <amount>"),
-    (CHART, rf"(?:an? |the )?(?:<period> )?(?:price )?chart (?:of|for) {{n}}{_WHEN}|chart {{n}}{_WHEN}"),
-    (CHART, rf"(?:an? )?(?:{{n}}(?:'s)? )?(?:<period> )?(?:price |stock )?chart{_WHEN}"),
-    (COMPARE, rf"compare {{n}}{_WHEN}|(?P<name>[^<>]+? (?:vs\.?|versus) [^<>]+?){_WHEN}"),
-    (COMPARE, r"which (?:one )?(?:did|has done|performed) better(?: <period>)? ?,? {n}"),
-    (QUOTE, r"(?:how much (?:is|are|for|do|does|would) |what (?:is|are|do|does) |(?:price|cost|value) (?:of|for) )?"
-              r"<quantity>(?: {n})?(?: cost| worth)?(?: <in>)?|{n} <quantity>(?: <in>)?"),
-    (HISTORY, r"(?:<period> )?(?P<extremes>highs?|lows?|range) (?:of|for) {n}(?: <period>)?|<period> {n}(?: price)?"),
-    (HISTORY, r"{n}(?:'s)? (?:<period> )?(?P<extremes>highs?|lows?|range)(?: <period>)?"),
-    (HISTORY, rf"(?:how|what|how much) (?:has|have|had|did|is|was|are|were) {{n}} {_MOVED}{_WHEN}"),
-    (HISTORY, rf"{{n}}(?:'s)? (?:performance|returns?|changes?|history|trend){_WHEN}|what is its change{_WHEN}"),
-    (QUOTE, rf"(?:{_IS})?(?:the )?{_NOUN} (?:of|for) {{n}}(?: <in>|{_WHEN})"),
-    (QUOTE, rf"(?:{_IS})?(?:the )?{{n}}(?:'s|')? {_NOUN}(?: <in>|{_WHEN})"),
-    (QUOTE, rf"how much (?:is|are|does|do|was) {{n}}(?: cost| worth| trading at)?(?: <in>|{_WHEN})"),
-    (QUOTE, rf"{_IS}{{n}}(?: trading)?(?: at| worth)?(?: <in>| <period>| <date>)|{_IS}{{n}} (?:trading at|at|worth)"),
-    (QUOTE, r"what {n} is (?:worth|trading at)|how(?:'s| is| are) {n}(?: doing| trading)?|about {n}"),
-    (QUOTE, r"(?:{n} ?)?(?:<in>|<period>|<date>)|(?P<bare>{n})"),
-)  # fmt: skip
-
-
-_P: Final = "(?:은|는|이|가|을|를|의|도)?"
-_PRICE_KO: Final = f"(?: ?(?:주식 ?)?(?:주가|시세|가격|현재가|종가|값|거래량|주식){_P})"
-_CHANGE_KO: Final = f"(?: ?(?:주가 ?)?(?:수익률|등락률?|변동률?|추이|흐름|성적|동향|변화){_P})"
-_BE: Final = "(?:야|예요|에요|이야|이에요|인가요?|인지|임|니|냐|지|죠|일까요?|입니까|였어요?|였지|였나요?)"
-_ASK: Final = (
-    f"(?: ?(?:얼마나?|얼만데?|몇)(?: ?{_BE}| ?해| ?하나요)?| ?(?:어때|어땠어)요?| ?어떤가요?| ?뭐{_BE}"
-    "| ?어떻게 (?:돼|되나|됐어)요?)"
-)
-_END: Final = "(?:어요?|니|나요?|냐|지|습니까|는지)"
-_MOVED_KO: Final = f"(?: ?(?:얼마나 ?|많이 ?|뭐 ?)*(?:올랐|내렸|떨어졌|움직였|변했|했|상승했|하락했){_END})"
-_WHEN_KO: Final = "(?:<period> |<date> )"
-_ON_KO: Final = "(?:<tomorrow> <holiday> |<tomorrow> |<date> |<holiday> )?"
-_HOURS_KO: Final = f"{_ON_KO}(?:{{m}} ?)?{_ON_KO}"
-_OPEN_KO: Final = (
-    "(?:열려|열렸|열리|열었|열어|열|여|닫혀|닫혔|닫히|닫|개장|폐장|마감|시작|끝나|끝났|끝|쉬어|쉬|휴장|거래)"
-    f"(?: ?(?:해|하|했|돼|되|됐|있)?(?:{_END}|{_BE}|요|는가요?|을까요?|한가요?)?)?"
-)
-_LIST_KO: Final = "(?:(?:내|제|나의) ?)?관심 ?종목"
-_KOREAN: Final = (
-    ("greeting", "안녕(?:하세요)?|하이|반가워요?"),
-    ("thanks", "고마워요?|고맙습니다|감사(?:해요|합니다)"),
-    ("bye", "안녕히 ?(?:가세요|계세요)|잘 ?가"),
-    ("help", "도움말?|도와|사용법|뭐 ?(?:할|해줄) ?(?:수 있|줄 알)(?:어|아)요?|누구(?:야|세요)"),
-    ("time__now", f"(?:{{z}} )?(?:몇 ?시|며칠|무슨 ?요일|몇 ?월 ?며칠){_BE}?|날짜{_P}"),
-    ("watch__add", f"(?:{_LIST_KO}에 {{n}}|{{n}} ?{_LIST_KO}에) ?(?:추가|등록|넣어)(?:해)?"),
-    ("watch__remove", f"(?:{_LIST_KO}에서 {{n}}|{{n}} ?{_LIST_KO}에서) ?(?:삭제|제거|빼|지워)(?:해)?"),
-    ("watch__list", f"{_LIST_KO}(?: ?목록)?{_P}"),
-    ("portfolio__show", f"(?:(?:내|제|나의) ?)?(?:포트폴리오|포폴|보유 ?종목|보유 ?주식|잔고){_P}(?: <in>)?{_ASK}?"),
-    (NEWS, "(?:최신 ?|시장 ?)?(?:뉴스|헤드라인)|{n} ?(?:관련 ?|최신 ?)?(?:뉴스|소식|기사)"),
-    (HOURS, f"{_HOURS_KO}(?:아직 ?|벌써 ?)?(?:언제 ?|몇 ?시(?:에|부터|까지)? ?)?{_OPEN_KO}"),
-    (HOURS, f"{_HOURS_KO}(?:개장|폐장|마감|거래|장) ?(?:시간|시작|마감)?{_P} ?(?:(?:언제|몇 ?시){_BE}?|{_ASK})?"),
-    (CALENDAR, f"(?:{{m}} ?)?(?:다음 ?)?(?:휴장일|휴일|공휴일|쉬는 ?날){_P}(?: ?언제{_BE}?|{_ASK})?"),
-    (CALENDAR, f"<holiday> (?:{{m}} ?)?(?:휴장일|휴장|쉬는 ?날){_P} ?{_BE}?|<holiday>(?: ?언제{_BE}?)?"),
-    (CONVERT, f"<amount>(?: <in>)?(?: ?(?:환전|환산|바꾸|계산)(?:하면|해|면|하나요)?)?{_ASK}?"),
-    (CHART, "{n} ?(?:<period> )?(?:주가 ?)?차트|<period> {n} ?차트|(?:<period> )?차트"),
-    (COMPARE, f"(?:<period> )?{{n}}(?: <period>)?(?:{_CHANGE_KO}|{_PRICE_KO})? ?비교(?:해|하면)?"),
-    (COMPARE, "(?:<period> )?{n} 중(?:에서|에)? ?(?:<period> )?(?:뭐|누|어느 ?쪽|어느 ?게|어떤 ?게|어디)[가이]? ?더 ?"
-                f"(?:많이 ?)?(?:올랐|내렸|떨어졌){_END}"),
-    (QUOTE, f"(?:{{n}} )?<quantity>(?: ?가격| ?값)?{_P}(?: <in>)?{_ASK}?|{{n}} <in> <quantity>{_ASK}?"),
-    (HISTORY, f"(?:<period> )?{{n}}(?: <period>)? ?(?P<extremes>최고가|최저가|고가|저가|고점|저점){_P}{_ASK}?"),
-    (HISTORY, f"{{n}} <period>{_PRICE_KO}?(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})"),
-    (HISTORY, f"(?:<period> )?{{n}}(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})|<period>(?:{_CHANGE_KO}|{_MOVED_KO})"),
-    (QUOTE, f"(?:<in>|<period>|<date>)(?:{_PRICE_KO}?{_ASK})?"),
-    (QUOTE, f"{_WHEN_KO}?{{n}}(?:{_PRICE_KO}{_ASK}?|{_ASK})|{{n}} {_WHEN_KO}(?:{_PRICE_KO}{_ASK}?|{_ASK})"),
-    (QUOTE, f"{{n}} <in>{_PRICE_KO}?{_ASK}?|{{n}}{_PRICE_KO} <in>{_ASK}?|{_WHEN_KO}{{n}}"),
-    (QUOTE, "{n} (?:<period>|<date>)|(?P<bare>{n})"),
-)  # fmt: skip
-
-
-_LACKING: Final = (
-    (r"\bp/?e\b|(?-i:\bPER\b)|(?<=[가-힣] )per\b|^per\b|주가수익비율", "P/E ratios", "PER"),
-    (r"\bpbr?\b|\bp/b\b|주가순자산비율", "P/B ratios", "PBR"),
-    (r"\beps\b|주당 ?순이익", "earnings per share", "EPS"),
-    (r"\bro[ea]\b|자기자본이익률", "returns on equity", "ROE"),
-    (r"\bmarket cap(?:itali[sz]ation)?\b|시가총액|시총", "market capitalisations", "시가총액"),
-    (r"\bdividends?\b|배당", "dividends", "배당"),
-    (r"\bearnings?\b|\brevenues?\b|\bprofits?\b|실적|매출|영업이익|순이익", "company results", "실적"),
-    (r"\bbeta\b|\bvolatil\w+|베타|변동성", "volatility figures", "변동성"),
-    (r"\bat open\b|\bopening price\b|\bopened at\b|시가(?!총)|시초가", "opening prices", "시가"),
-    (r"\b(?:pre|after)[- ]?(?:market|hours)\b|시간외", "prices outside the session", "시간외 시세"),
-    (r"\bprice targets?\b|목표 ?주가|목표가", "price targets", "목표 주가"),
-    (r"\b(?:forecasts?|predict\w*|outlook)\b|전망|예측", "forecasts", "전망"),
-)
-
-
-POLITE: Final = ("greeting", "thanks", "bye", "help")
-LACKING: Final = "lacking"
-PATTERNS: Final = {"en": _ENGLISH, "ko": _KOREAN}
-_SLOTS: Final = {"n": ("name", "[^<>]+?"), "m": ("market", "[^<>]*?"), "z": ("city", "[^<>]+")}
-_NOT_IN_NAME: Final = re.compile(
-    r"\b(?:not|without|except|minus|than|why|but|if|should|since|before|after|until|between|from|ago|per|both|them)\b"
-    r"|'s | / |[?!;]|말고|빼고|보다|왜|제외|어제|작년|요일|둘|(?:개월|달|년|일|주) ?전"
-    r"|^(?:the|an?|my|your|any|every|all|yes|yeah|ok(?:ay)?|no|nope|neither|none|네|예|응|아니요?|아니오)$"
-)
-_THAT: Final = re.compile("it|its|that|this|그거|그건|그게|그것", re.IGNORECASE)
-_MARKET: Final = re.compile(
-    r" ?(?:(?:주식 ?)?(?:시장|거래소)|증시|장)(?:은|는|이|가|도)?$|(?:^| )(?:stock )?(?:markets?|exchange|trading)$"
-)
+class Sentence(Struct, kw_only=True):
+    text: str
+    slots: dict[str, str] = field(default_factory=dict[str, str])
+    """The values of its tokens, by their kind."""
+    is_now: bool = False
+    """It said "today" or "now"."""
+    is_follow_up: bool = False
+    """It began with "and" or "what about"."""
 
 
 def read_question(text: str) -> Question | None:
@@ -194,16 +77,16 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         name, text = _SLOTS[slot[1]]
         return f"(?P<{name}{next(numbers)}>{text})"
 
-    return re.compile(re.sub(r"\{([nmz])\}", write_group, pattern), re.IGNORECASE)
+    return re.compile(re.sub(r"\{([nm])\}", write_group, pattern), re.IGNORECASE)
 
 
 def _fill_slots(tool: str, sentence: Sentence, found: re.Match[str]) -> Question | None:
     """The question of a sentence that fits a pattern; None if a slot holds what it cannot mean."""
     given = {name.rstrip("0123456789"): text.strip() for name, text in found.groupdict().items() if text}
-    extremes = given.pop("extremes", "")
     bare = given.pop("bare", "")
     slots = {**given, **sentence.slots}
-    slots |= {"name": _read_names(given.get("name", "")), "market": _read_market(given.get("market", ""))}
+    slots["name"] = _read_names(given.get("name", ""))
+    slots["market"] = _read_market(given["market"]) if "market" in given else ""
     if _NOT_IN_NAME.search(slots["name"]) or _NOT_IN_NAME.search(slots["market"]):
         return None
     is_that = any(map(_THAT.fullmatch, slots.values()))
@@ -211,8 +94,6 @@ def _fill_slots(tool: str, sentence: Sentence, found: re.Match[str]) -> Question
     is_timed = "period" in slots or "date" in slots
     if is_timed and (sentence.is_now or re.search("volume|거래량", sentence.text)):
         return None
-    if extremes and (slots.get("period") == "yesterday" or not (is_timed or sentence.is_now)):
-        return None  # there is one close of a day, and no time of which there is a highest one
     if tool == HISTORY and sentence.is_now:
         slots["period"] = "day"
     slots = {slot: value for slot, value in slots.items() if value and not _THAT.fullmatch(value)}
@@ -224,7 +105,7 @@ def _find_tool(tool: str, slots: dict[str, str]) -> str:
     """The tool that the slots ask for; "" if there is none."""
     is_timed = "period" in slots or "date" in slots
     base = find_currency(slots.get("name", ""))
-    if tool == QUOTE and "currency" in slots and base in FIAT:
+    if tool == QUOTE and "in" in slots and base in FIAT:
         slots |= {"amount": "1", "base": slots.pop("name") and base}
         return CONVERT
     if tool in (QUOTE, HISTORY):
@@ -249,3 +130,293 @@ def _read_market(text: str) -> str:
     shorter = _MARKET.sub("", text).strip()
     venue = find_venue(text) or find_venue(shorter)
     return venue.code if venue else shorter
+
+
+def clean_text(text: str) -> str:
+    """Composed Hangul, ASCII for full-width forms, no invisible characters, no marks at the end."""
+    if len(text) > 4 * LONGEST:  # composing Hangul may leave a third of it
+        return text
+    text = unicodedata.normalize("NFKC", text)
+    text = "".join(each for each in text if each == "\n" or unicodedata.category(each) not in ("Cf", "Cc", "Cs"))
+    return text.replace("’", "'").strip(" \t\n.,!?~…。")
+
+
+def read_sentence(text: str) -> Sentence | None:
+    """The sentence of a cleaned text; None if it is long, has a token twice, or an amount with two readings."""
+    if len(text) > LONGEST or re.search(r"[<>\n]", text) or has_two_readings(text):
+        return None
+    sentence = Sentence(text=text)
+    for pattern in _COURTESY:
+        sentence.text = re.sub(pattern, "", sentence.text, count=1, flags=re.IGNORECASE) or sentence.text
+    for kind, pattern, read in _TOKENS:
+        if kind == "quantity" and not _replace_amount(sentence):
+            return None
+        matches = list(re.finditer(pattern, sentence.text, re.IGNORECASE))
+        if len(matches) > 1:
+            return None
+        for match in matches:
+            sentence.slots[kind] = read(match)
+            sentence.text = f"{sentence.text[: match.start()]} <{kind}> {sentence.text[match.end() :]}"
+    sentence.text, found = re.subn(_NOW, " ", sentence.text, flags=re.IGNORECASE)
+    sentence.is_now = found > 0
+    sentence.text, found = re.subn(_AND, "", sentence.text.strip(), flags=re.IGNORECASE)
+    sentence.is_follow_up = found > 0
+    sentence.text = " ".join(sentence.text.split())
+    return sentence
+
+
+POLITE: Final = ("greeting", "thanks", "help", "watch")
+LACKING: Final = "lacking"
+_SLOTS: Final = {"n": ("name", "[^<>]+?"), "m": ("market", "[^<>]*?")}
+_NOT_IN_NAME: Final = re.compile(
+    r"\b(?:not|without|except|minus|than|why|but|if|should|since|before|after|until|between|from|ago|per|both|them)\b"
+    r"|'s | / |[?!;]|말고|빼고|보다|왜|제외|어제|작년|요일|둘|(?:개월|달|년|일|주) ?전"
+    r"|^(?:the|an?|my|your|any|every|all|yes|yeah|ok(?:ay)?|no|nope|neither|none|네|예|응|아니요?|아니오|bye|\d{1,2}번?)$"
+)
+_THAT: Final = re.compile("it|its|that|this|그거|그건|그게|그것", re.IGNORECASE)
+_MARKET: Final = re.compile(
+    r" ?(?:(?:주식 ?)?(?:시장|거래소)|증시|장)(?:은|는|이|가|도)?$|(?:^| )(?:stock )?(?:markets?|exchange|trading)$"
+)
+
+_LACKING: Final = (
+    (r"\bp/?e\b|(?-i:\bPER\b)|(?<=[가-힣] )per\b|^per\b|주가수익비율", "P/E ratios", "PER"),
+    (r"\bpbr?\b|\bp/b\b|주가순자산비율", "P/B ratios", "PBR"),
+    (r"\beps\b|주당 ?순이익", "earnings per share", "EPS"),
+    (r"\bro[ea]\b|자기자본이익률", "returns on equity", "ROE"),
+    (r"\bmarket cap(?:itali[sz]ation)?\b|시가총액|시총", "market capitalisations", "시가총액"),
+    (r"\bdividends?\b|배당", "dividends", "배당"),
+    (r"\bearnings?\b|\brevenues?\b|\bprofits?\b|실적|매출|영업이익|순이익", "company results", "실적"),
+    (r"\bbeta\b|\bvolatil\w+|베타|변동성", "volatility figures", "변동성"),
+    (r"\bat open\b|\bopening price\b|\bopened at\b|시가(?!총)|시초가", "opening prices", "시가"),
+    (r"\b(?:pre|after)[- ]?(?:market|hours)\b|시간외", "prices outside the session", "시간외 시세"),
+    (r"\bprice targets?\b|목표 ?주가|목표가", "price targets", "목표 주가"),
+    (r"\b(?:forecasts?|predict\w*|outlook)\b|전망|예측", "forecasts", "전망"),
+)
+
+_NOUN: Final = (
+    r"(?:(?:current|latest|stock|share|closing|previous|last|trading|exchange) )*"
+    r"(?:prices?|quotes?|value|costs?|stocks?|shares?|volume|close|rate)"
+)
+_IS: Final = r"what(?:'s| is| are|s| was| were) "
+_WHEN: Final = r"(?: <period>| <date>)?"
+_MOVED: Final = (
+    r"(?:been )?(?:done|do|doing|perform(?:ed|ing)?|moved?|moving|changed?|changing|gain(?:ed)?|los[et]|ris(?:e|en|ing)"
+    r"|rose|fall(?:en)?|fell|trad(?:e|ed|ing)|close|up|down)(?: at)?"
+)
+_ON: Final = r"(?: <tomorrow>| <date>| <holiday>)"
+_ENGLISH: Final = (
+    ("greeting", r"hi|hello|hey|good (?:morning|afternoon|evening)"),
+    ("thanks", r"thanks|thank you|thx"),
+    ("help", r"help|what can (?:you|i) (?:do|ask)|who are you|what are you"),
+    ("watch", r"(?:please )?(?:add|put|remove|delete|take) .+ (?:to|on|from|off) (?:my |the )?watch ?list"),
+    ("time__now", r"what(?:'s| is) the (?:time|date)|what (?:time|day|date) is(?: it)?"),
+    ("watch__list", r"(?:what(?:'s| is) on )?(?:my |the )?watch ?list"),
+    ("portfolio__show", r"(?:how is |what(?:'s| is) in )?(?:my |the )?(?:portfolio|holdings)(?: doing)?(?: <in>)?"),
+    (NEWS, r"(?:(?:any|the|latest|recent|market) )*(?:news|headlines)(?: (?:about|on|for|of|from) {n})?"),
+    (NEWS, r"(?:(?:any|the|latest) )*{n}(?:'s)? (?:latest |recent )?(?:news|headlines)"),
+    (HOURS, rf"(?:is|are) {{m}} (?:still |already )?(?:open|closed|trading){_ON}?"),
+    (HOURS, rf"(?:when|what time) (?:does|do|will|is) {{m}} (?:next )?(?:open|close|opening|closing){_ON}?"),
+    (HOURS, rf"(?:does|do|will) {{m}} (?:be )?(?:open|close)(?: late| early)?{_ON}"),
+    (HOURS, rf"{{m}}(?:'s)? (?:trading |market |opening )?hours{_ON}?|(?:trading |opening )?hours (?:of|for) {{m}}"),
+    (HOURS, r"<holiday> {m} (?:trading )?hours|(?:when(?:'s| is) )?<holiday>"),
+    (CALENDAR, r"(?:when(?:'s| is| are) )?(?:the )?(?:next )?(?:{m} )?holidays?|holidays (?:of|for|in) {m}"),
+    (CONVERT, r"(?:convert |change |how much (?:is|are) |what(?:'s| is| are) )?<amount>(?: worth)?(?: <in>)?"),
+    (CONVERT, r"<in> (?:is|are|for|in) <amount>"),
+    (CHART, rf"(?:an? |the )?(?:<period> )?(?:price )?chart (?:of|for) {{n}}{_WHEN}|chart {{n}}{_WHEN}"),
+    (CHART, rf"(?:an? )?(?:{{n}}(?:'s)? )?(?:<period> )?(?:price |stock )?chart{_WHEN}"),
+    (COMPARE, rf"compare {{n}}{_WHEN}|(?P<name>[^<>]+? (?:vs\.?|versus) [^<>]+?){_WHEN}"),
+    (COMPARE, r"which (?:one )?(?:did|has done|performed) better(?: <period>)? ?,? {n}"),
+    (QUOTE, r"(?:how much (?:is|are|for|do|does|would) |what (?:is|are|do|does) |(?:price|cost|value) (?:of|for) )?"
+              r"<quantity>(?: {n})?(?: cost| worth)?(?: <in>)?|{n} <quantity>(?: <in>)?"),
+    (HISTORY, r"<period> {n}(?: price)?"),
+    (HISTORY, rf"(?:how|what|how much) (?:has|have|had|did|is|was|are|were) {{n}} {_MOVED}{_WHEN}"),
+    (HISTORY, rf"{{n}}(?:'s)? (?:performance|returns?|changes?|history|trend){_WHEN}|what is its change{_WHEN}"),
+    (QUOTE, rf"(?:{_IS})?(?:the )?{_NOUN} (?:of|for) {{n}}(?: <in>|{_WHEN})"),
+    (QUOTE, rf"(?:{_IS})?(?:the )?{{n}}(?:'s|')? {_NOUN}(?: <in>|{_WHEN})"),
+    (QUOTE, rf"how much (?:is|are|does|do|was) {{n}}(?: cost| worth| trading at)?(?: <in>|{_WHEN})"),
+    (QUOTE, rf"{_IS}{{n}}(?: trading)?(?: at| worth)?(?: <in>| <period>| <date>)|{_IS}{{n}} (?:trading at|at|worth)"),
+    (QUOTE, r"what {n} is (?:worth|trading at)|how(?:'s| is| are) {n}(?: doing| trading)?|about {n}"),
+    (QUOTE, r"(?:{n} ?)?(?:<in>|<period>|<date>)|(?P<bare>{n})"),
+)  # fmt: skip
+
+_P: Final = "(?:은|는|이|가|을|를|의|도)?"
+_PRICE_KO: Final = f"(?: ?(?:주식 ?)?(?:주가|시세|가격|현재가|종가|값|거래량|주식){_P})"
+_CHANGE_KO: Final = f"(?: ?(?:주가 ?)?(?:수익률|등락률?|변동률?|추이|흐름|성적|동향|변화){_P})"
+_BE: Final = "(?:야|예요|에요|이야|이에요|인가요?|인지|임|니|냐|지|죠|일까요?|입니까|였어요?|였지|였나요?)"
+_ASK: Final = (
+    f"(?: ?(?:얼마나?|얼만데?|몇)(?: ?{_BE}| ?해| ?하나요)?| ?(?:어때|어땠어)요?| ?어떤가요?| ?뭐{_BE}"
+    "| ?어떻게 (?:돼|되나|됐어)요?)"
+)
+_END: Final = "(?:어요?|니|나요?|냐|지|습니까|는지)"
+_MOVED_KO: Final = f"(?: ?(?:얼마나 ?|많이 ?|뭐 ?)*(?:올랐|내렸|떨어졌|움직였|변했|했|상승했|하락했){_END})"
+_WHEN_KO: Final = "(?:<period> |<date> )"
+_ON_KO: Final = "(?:<tomorrow> <holiday> |<tomorrow> |<date> |<holiday> )?"
+_HOURS_KO: Final = f"{_ON_KO}(?:{{m}} ?)?{_ON_KO}"
+_OPEN_KO: Final = (
+    "(?:열려|열렸|열리|열었|열어|열|여|닫혀|닫혔|닫히|닫|개장|폐장|마감|시작|끝나|끝났|끝|쉬어|쉬|휴장|거래)"
+    f"(?: ?(?:해|하|했|돼|되|됐|있)?(?:{_END}|{_BE}|요|는가요?|을까요?|한가요?)?)?"
+)
+_KOREAN: Final = (
+    ("greeting", "안녕(?:하세요)?|하이|반가워요?"),
+    ("thanks", "고마워요?|고맙습니다|감사(?:해요|합니다)"),
+    ("help", "도움말?|도와|사용법|뭐 ?(?:할|해줄) ?(?:수 있|줄 알)(?:어|아)요?|누구(?:야|세요)"),
+    ("watch", ".*관심 ?종목에(?:서)? ?.*(?:추가|등록|넣어|삭제|제거|빼|지워)(?:해 ?)?(?: ?줘요?| ?주세요)?"),
+    ("time__now", f"(?:몇 ?시|며칠|무슨 ?요일|몇 ?월 ?며칠){_BE}?|날짜{_P}"),
+    ("watch__list", f"(?:(?:내|제|나의) ?)?관심 ?종목(?: ?목록)?{_P}"),
+    ("portfolio__show", f"(?:(?:내|제|나의) ?)?(?:포트폴리오|포폴|보유 ?종목|보유 ?주식|잔고){_P}(?: <in>)?{_ASK}?"),
+    (NEWS, "(?:최신 ?|시장 ?)?(?:뉴스|헤드라인)|{n} ?(?:관련 ?|최신 ?)?(?:뉴스|소식|기사)"),
+    (HOURS, f"{_HOURS_KO}(?:아직 ?|벌써 ?)?(?:언제 ?|몇 ?시(?:에|부터|까지)? ?)?{_OPEN_KO}"),
+    (HOURS, f"{_HOURS_KO}(?:개장|폐장|마감|거래|장) ?(?:시간|시작|마감)?{_P} ?(?:(?:언제|몇 ?시){_BE}?|{_ASK})?"),
+    (CALENDAR, f"(?:{{m}} ?)?(?:다음 ?)?(?:휴장일|휴일|공휴일|쉬는 ?날){_P}(?: ?언제{_BE}?|{_ASK})?"),
+    (CALENDAR, f"<holiday> (?:{{m}} ?)?(?:휴장일|휴장|쉬는 ?날){_P} ?{_BE}?|<holiday>(?: ?언제{_BE}?)?"),
+    (CONVERT, f"<amount>(?: <in>)?(?: ?(?:환전|환산|바꾸|계산)(?:하면|해|면|하나요)?)?{_ASK}?"),
+    (CHART, "{n} ?(?:<period> )?(?:주가 ?)?차트|<period> {n} ?차트|(?:<period> )?차트"),
+    (COMPARE, f"(?:<period> )?{{n}}(?: <period>)?(?:{_CHANGE_KO}|{_PRICE_KO})? ?비교(?:해|하면)?"),
+    (COMPARE, "(?:<period> )?{n} 중(?:에서|에)? ?(?:<period> )?(?:뭐|누|어느 ?쪽|어느 ?게|어떤 ?게|어디)[가이]? ?더 ?"
+                f"(?:많이 ?)?(?:올랐|내렸|떨어졌){_END}"),
+    (QUOTE, f"(?:{{n}} )?<quantity>(?: ?가격| ?값)?{_P}(?: <in>)?{_ASK}?|{{n}} <in> <quantity>{_ASK}?"),
+    (HISTORY, f"{{n}} <period>{_PRICE_KO}?(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})"),
+    (HISTORY, f"(?:<period> )?{{n}}(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})|<period>(?:{_CHANGE_KO}|{_MOVED_KO})"),
+    (QUOTE, f"(?:<in>|<period>|<date>)(?:{_PRICE_KO}?{_ASK})?"),
+    (QUOTE, f"{_WHEN_KO}?{{n}}(?:{_PRICE_KO}{_ASK}?|{_ASK})|{{n}} {_WHEN_KO}(?:{_PRICE_KO}{_ASK}?|{_ASK})"),
+    (QUOTE, f"{{n}} <in>{_PRICE_KO}?{_ASK}?|{{n}}{_PRICE_KO} <in>{_ASK}?|{_WHEN_KO}{{n}}"),
+    (QUOTE, "{n} (?:<period>|<date>)|(?P<bare>{n})"),
+)  # fmt: skip
+PATTERNS: Final = {"en": _ENGLISH, "ko": _KOREAN}
+
+LONGEST: Final = 120
+"""Characters of a sentence. They bound the time that all patterns take."""
+_COURTESY: Final = (
+    r"^(?:(?:hey|hi|hello|okay|ok|so|well|please|혹시|근데|그런데|안녕하세요)\b[, ]*)+(?=\S)",
+    r"^(?:(?:can|could|would|will) you )?(?:please )?(?:tell|show|give|get)(?: me| us)? (?=\S)",
+    r",? (?:please|pls|plz|thanks|thank you)$",
+    r"(?:좀)? ?(?:줘요?|주세요|줄래요?|주실래요?|주시겠어요|주십시오|봐 ?줘요?|봐요?)$",
+    r"(?:좀)? ?(?:알려|보여|말해|가르쳐|찾아|확인해|조회해|부탁해요?|부탁드려요|부탁드립니다|궁금해요?)$",
+    r" ?좀$",
+)
+_NOW: Final = (
+    r"\b(?:right now|at the moment|today(?:'s)?|now|currently)\b"
+    r"|(?<![가-힣])(?:지금|현재(?!가)|오늘)(?:은|의|도)?(?![가-힣])"
+)
+_AND: Final = r"^(?:(?:and|what about|how about|also|then|그럼|그러면|그리고) )+"
+
+_PARTICLE: Final = (
+    "(?:에는|에도|에서는|에서|엔|에|은요?|는요?|이면|면|이|가|을|를|의|도|만|이랑|랑|인데|이라는데)?(?![가-힣])"
+)
+_START: Final = "(?<![가-힣])"
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH: Final = (
+    r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?"
+)
+_DATE: Final = (
+    r"(?:\bon )?(?:the )?(?<![\w.-])(?:(?P<y1>\d{4})[-./](?P<m1>\d{1,2})[-./](?P<d1>\d{1,2})(?![\d-])"
+    r"|(?:(?P<y2>\d{4})년 ?)?(?P<m2>\d{1,2})월 ?(?P<d2>\d{1,2})일(?:날|자)?"
+    rf"|(?P<m3>{_MONTH})\.? (?P<d3>\d{{1,2}})(?:st|nd|rd|th)?(?:,? (?P<y3>\d{{4}}))?\b"
+    rf"|(?P<d4>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<m4>{_MONTH})(?:,? (?P<y4>\d{{4}}))?\b){_PARTICLE}"
+)
+
+
+def _read_date(found: re.Match[str]) -> str:
+    given = {name[0]: text for name, text in found.groupdict().items() if text}
+    month = given["m"][:3].casefold()
+    number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
+    year = f"{given['y']}-" if "y" in given else ""
+    return f"{year}{number:02}-{int(given['d']):02}"
+
+
+_PERIODS: Final = (
+    ("yesterday", "yesterday(?:'s)?", "어제|전일"),
+    ("this_week", "this week", "이번 ?주|금주"),
+    ("last_week", "(?<!the )last week", "(?:지난|저번) ?주"),
+    ("this_month", "this month", "이번 ?달|이달"),
+    ("last_month", "(?<!the )last month", "(?:지난|저번) ?달"),
+    ("this_quarter", "this quarter", "이번 ?분기"),
+    ("last_quarter", "(?<!the )last quarter", "지난 ?분기"),
+    ("year_to_date", "this year|ytd|year to date", "올해|금년"),
+    ("last_year", "(?<!the )last year", "작년|지난 ?해"),
+    ("week", "past week|(?<=the )last week|(?:a|one|1)[ -]week|7 days", "(?:일|1) ?주일|1 ?주간"),
+    ("month", "past month|(?<=the )last month|(?:a|one|1|last 1)[ -]month|30 days", "한 ?달|1 ?개월"),
+    (
+        "quarter",
+        "past quarter|(?<=the )last quarter|(?:past |last )?(?:3|three)[ -]months?",
+        "(?:3|세|석) ?(?:개월|달)",
+    ),
+    ("half_year", "(?:past |last )?(?:6|six)[ -]months?", "6 ?개월|여섯 ?달"),
+    ("year", "past year|(?<=the )last year|(?:a|one|1)[ -]year|12[ -]months|52[ -]weeks?", "[1일] ?년|12 ?개월|52주"),
+)
+_PERIOD: Final = (
+    r"\b(?:(?:over|in|during|for|within|of) )?(?:the )?(?:"
+    + "|".join(f"(?P<{name}_en>{english})" for name, english, _ in _PERIODS)
+    + rf")\b(?:'s\b)?(?! ago)|{_START}(?:최근 ?)?(?:"
+    + "|".join(f"(?P<{name}_ko>{korean})" for name, _, korean in _PERIODS)
+    + f")(?: ?(?:동안|간|치))?(?! ?전){_PARTICLE}"
+)
+CSAT: Final = "CSAT"
+_HOLIDAY: Final = (
+    r"\b(?:on )?(?P<en>thanksgiving|christmas|new year's|good friday|memorial day|juneteenth|independence day|labor day"
+    r"|seollal|chuseok|children's day|csat|college entrance exam)(?: day)?\b|(?P<ko>추석|설날|신정|성탄절|크리스마스"
+    f"|추수감사절|광복절|개천절|한글날|어린이날|현충일|삼일절|제헌절|수능)(?:날|일)?(?: ?연휴)?{_PARTICLE}"
+)
+_HOLIDAY_NAMES: Final = {
+    **dict.fromkeys(("수능", "csat", "college entrance exam"), CSAT),
+    **{"크리스마스": "성탄절", "new year's": "New Year"},
+}
+
+
+def _read_holiday(found: re.Match[str]) -> str:
+    name = (found["en"] or found["ko"]).casefold()
+    return _HOLIDAY_NAMES.get(name, name)
+
+
+_NUMBER: Final = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?<![1-9]\.\d{3})"
+"""Not 5.000, which is five or five thousand."""
+_FEW: Final = {**{"a": 1, "one": 1, "ten": 10}, **{"한": 1, "두": 2, "세": 3, "네": 4, "다섯": 5, "열": 10}}
+_QUANTITY: Final = (
+    rf"(?<![\w.,+−-])(?:(?P<en>{_NUMBER}|a|one|ten) (?:(?:shares?|units?|coins?)\b(?: of\b)?|of (?:it|them)\b)"
+    rf"|(?P<ko>{_NUMBER}[천백만]?|한|두|세|네|다섯|열) ?(?:주|개){_PARTICLE})"
+)
+_CURRENCY: Final = (
+    rf"\b(?:(?:in|to|into|as) (?:the )?|how many )(?P<en>{ENGLISH_CURRENCY})\b"
+    rf"|{_START}(?P<ko>{KOREAN_CURRENCY}) ?(?:으로|로)(?:는|은|도|요)?(?![가-힣])"
+    rf"|몇 ?(?P<many>{KOREAN_CURRENCY})(?:이야|야|예요|이에요|에요|인가요?|인지|임|이지|지|이죠|죠)?(?![가-힣])"
+)
+
+
+def _replace_amount(sentence: Sentence) -> bool:
+    """Put `<amount>` in the place of an amount of money; False if there are several, or one that is not sure."""
+    found = [each for each in find_figures(sentence.text) if each.currency]
+    if not found:
+        return True
+    figure = found[0]
+    before, after = sentence.text[: figure.start], sentence.text[figure.end :]
+    digits = re.findall(r"\d[\d.,]*", sentence.text[figure.start : figure.end])
+    if len(found) > 1 or figure.kind != "amount" or figure.high is not None or figure.value < 0:
+        return False
+    if not all(re.fullmatch(_NUMBER, each) for each in digits) or re.search(r"[\d.,+−-]\s?$", before):
+        return False
+    value = Decimal(_write_decimal(figure.value))
+    if figure.decimals:
+        value = value.quantize(Decimal(1).scaleb(-figure.decimals))
+    sentence.slots |= {"amount": f"{value:f}", "base": figure.currency}
+    sentence.text = f"{before} <amount> {re.sub(f'^{_PARTICLE}', '', after)}"
+    return True
+
+
+def _read_quantity(found: re.Match[str]) -> str:
+    written = (found["en"] or found["ko"]).casefold()
+    return str(_FEW.get(written) or _write_decimal(read_value(written.replace(",", ""))))
+
+
+def _write_decimal(value: Fraction) -> str:
+    return f"{Decimal(value.numerator) / Decimal(value.denominator):f}"
+
+
+_TOKENS: Final[tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...]] = (
+    ("date", _DATE, _read_date),
+    ("period", _PERIOD, lambda found: (found.lastgroup or "")[:-3]),
+    ("quantity", _QUANTITY, _read_quantity),
+    ("holiday", _HOLIDAY, _read_holiday),
+    ("tomorrow", rf"\btomorrow\b|{_START}내일{_PARTICLE}", lambda found: "tomorrow"),
+    ("in", _CURRENCY, lambda found: find_currency(found[found.lastgroup or ""]) or ""),
+)

@@ -1,16 +1,34 @@
 """The offline provider: it reads the request, plans an answer or tool calls, and streams them."""
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from finclaw.demo.assistant import plan
-from finclaw.demo.assistant.answer import answer
-from finclaw.demo.assistant.patterns import LACKING, POLITE, read_question
-from finclaw.demo.assistant.phrases import PHRASES
-from finclaw.demo.assistant.tokens import LONGEST
+from finclaw.demo.assistant.answer import EXAM_LIMIT, PHRASES, Exchange, answer, offer_of, product_of
+from finclaw.demo.assistant.patterns import (
+    CALENDAR,
+    CHART,
+    COMPARE,
+    CONVERT,
+    CSAT,
+    HISTORY,
+    HOURS,
+    LACKING,
+    LONGEST,
+    NEWS,
+    POLITE,
+    QUOTE,
+    Question,
+    clean_text,
+    read_question,
+)
 from finclaw.demo.listings import DEMO_LISTINGS
+from finclaw.finance.hours import find_venue
+from finclaw.finance.instrument import key_of
 from finclaw.finance.market import DEMO_SOURCE
 from finclaw.kernel.chunk import (
     Chunk,
@@ -24,10 +42,39 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
+from finclaw.kernel.person import reader_zone
 from finclaw.text import Language, language_of
 
-_HAS_WORDS = re.compile("[a-zㄱ-ㆎ가-힣]")
-_LOOK_BACK = 100
+_REMEMBERED: Final = 8
+"""Messages of a person. What was spoken of before that is no longer what "it" means."""
+_ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    QUOTE: {"name": "symbol", "in": "in_currency", "quantity": ""},
+    HISTORY: {"name": "symbol", "period": "period", "date": "on"},
+    CHART: {"name": "symbol", "period": "period", "language": "language"},
+    COMPARE: {"name": "symbols", "period": "period"},
+    HOURS: {"market": "market", "date": "on", "tomorrow": "on"},
+    CALENDAR: {"market": "market", "holiday": "holiday"},
+    NEWS: {"name": "symbol"},
+    CONVERT: {"amount": "amount", "base": "from", "in": "to"},
+    "portfolio__show": {"in": "in_currency"},
+    "time__now": {},
+    "watch__list": {},
+}
+"""The argument of each tool that a slot becomes. A question with a slot that its tool lacks is not answered."""
+TOOLS: Final = frozenset((*_ARGUMENTS, "calc__evaluate"))
+"""The only tools it ever calls, whatever a message says."""
+_ABOUT_INSTRUMENTS: Final = (QUOTE, HISTORY, CHART, COMPARE)
+_CHART_PERIODS: Final = {
+    "": "6M",
+    "day": "1D",
+    "week": "5D",
+    "month": "1M",
+    "quarter": "3M",
+    "half_year": "6M",
+    "year": "1Y",
+    "year_to_date": "YTD",
+}
+_YES: Final = ("yes", "yeah", "yep", "sure", "ok", "okay", "right", "correct", "네", "넵", "예", "응", "맞아", "맞아요")
 
 
 class OfflineProvider:
@@ -52,16 +99,16 @@ class OfflineProvider:
 def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     """What to say, or which tools to call first. The same request always gets the same decision."""
     language = _spoken_language(request.messages)
-    now, before, *earlier = plan.read_exchanges(request.messages)
+    now, before, *earlier = _read_exchanges(request.messages)
     if request.messages and not now.text.strip():
         return PHRASES["wordless"][language]
     question = read_question(now.text)
     if question is not None:
-        last = next((each.question for each in (before, *earlier) if each.question), None)
-        question = plan.complete(question, last)
-    wanted = list(plan.further_calls(question, now)) if now.results else list(plan.choose_offer(now, before))
+        past = map(_question_of, (before, *earlier))
+        question = _complete(question, next(filter(None, past), None))
+    wanted = list(_further_calls(question, now) if now.results else _choose_offer(now, before))
     if question is not None and not (wanted or now.results):
-        wanted = list(plan.plan_call(question, language, now.message_id))
+        wanted = list(_plan_call(question, language, now.message_id))
     offered = {tool.name for tool in request.tools}
     if calls := tuple({call.id: call for call in wanted if call.name in offered}.values()):
         return calls
@@ -69,10 +116,158 @@ def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     if now.results:
         reply = answer(language, question, now)
     elif wanted:
-        return PHRASES["no tool" if request.tools else "unfinished"][language]
+        return PHRASES["no tool" if request.tools else "error"][language]
     elif question is not None and question.tool in (*POLITE, LACKING):
         reply = PHRASES[question.tool][language].format(question.slots.get(language))
     return _introduce(reply, request, language)
+
+
+def _spoken_language(messages: Sequence[Message]) -> Language:
+    """The language of the last message that had words: one of tickers and figures alone has none."""
+    texts = (_words_of(message)[:LONGEST] for message in reversed(messages[-100:]) if message.role == "user")
+    return language_of(next((text for text in texts if re.search("[a-zㄱ-ㆎ가-힣]", text)), ""))
+
+
+def _words_of(message: Message) -> str:
+    """What the person wrote: the first text. After it there may be a note by the gateway about an attachment."""
+    return next((block.text for block in message.blocks if isinstance(block, Text)), "")
+
+
+def _read_exchanges(messages: Sequence[Message]) -> list[Exchange]:
+    """What was said and found, the latest first; at least this exchange and the one before it."""
+    found: list[Exchange] = []
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    for message in reversed(messages):
+        calls[:0] = message.tool_calls
+        results[:0] = message.tool_results
+        if message.role == "user":  # one without words too: a picture must not be answered with an old price
+            found.append(Exchange(_words_of(message), message.id, tuple(calls), tuple(results)))
+            calls.clear()
+            results.clear()
+    return [*found, Exchange(), Exchange()][: _REMEMBERED + 1]
+
+
+def _question_of(exchange: Exchange) -> Question | None:
+    """The question that was answered, read back from the last call that found something."""
+    found = [result for result in exchange.results if result.status == "ok" and result.name in _ARGUMENTS]
+    call = next((call for call in reversed(exchange.calls) if found and call.id == found[-1].call_id), None)
+    if call is None:
+        return None
+    slots = {slot: str(call.args[key]) for slot, key in _ARGUMENTS[call.name].items() if key in call.args}
+    if "name" in slots:
+        facts = (fact for result in found for fact in result.facts)
+        symbols = dict.fromkeys(fact.subject for fact in facts if fact.field in ("price", "start", "close"))
+        slots["name"] = ", ".join(symbols) or slots["name"]
+    if call.name == CHART:
+        slots.pop("period")
+    return Question(tool=call.name, slots=slots)
+
+
+def _complete(question: Question, last: Question | None) -> Question | None:
+    """The question with what it leaves to the last one; None if there is none, or the two do not go together."""
+    slots = question.slots
+    if last is None:
+        return question if "name" in slots or question.tool not in _ABOUT_INSTRUMENTS else None
+    if question.is_bare and "name" in slots:
+        return _ask_again(question, last)
+    if question.tool == HOURS and question.is_follow_up and "market" not in slots:
+        return replace(question, slots={"market": last.slots.get("name") or last.slots.get("market", ""), **slots})
+    if question.tool not in _ABOUT_INSTRUMENTS or "name" in slots:
+        return question
+    if "name" not in last.slots or (question.tool == HISTORY and last.tool == COMPARE):
+        return replace(last, slots={**last.slots, **slots})  # in another currency, over another time
+    kept = ("name", "in") if "quantity" in slots else ("name",)
+    return replace(question, slots={**{slot: last.slots[slot] for slot in kept if slot in last.slots}, **slots})
+
+
+def _ask_again(question: Question, last: Question) -> Question:
+    """The last question about other instruments or another market: "and Tesla?". A bare name asks for its price."""
+    name = question.slots["name"]
+    market = find_venue(name)
+    if market and last.tool in (HOURS, CALENDAR):
+        return replace(last, slots={**last.slots, "market": market.code})
+    if not question.is_follow_up or "name" not in last.slots:
+        return question
+    if last.tool == COMPARE:
+        name = f"{last.slots['name']}, {name}"
+    return replace(last, slots={**last.slots, "name": name})
+
+
+def _choose_offer(now: Exchange, before: Exchange) -> Iterator[ToolCall]:
+    """The calls of the exchange before, with the instrument that the person chooses.
+
+    Only a short yes or a part of a name chooses. Anything else is a sentence of its own.
+    """
+    text = clean_text(now.text).casefold()
+    for call in before.calls:
+        asked, offered = offer_of(before.result_of(call))
+        chosen = [names for names in offered if key_of(text) in map(key_of, names)]
+        if text in _YES:
+            chosen = offered
+        elif len(key_of(text)) > 1:
+            chosen = chosen or [names for names in offered if any(key_of(text) in key_of(name) for name in names)]
+        if len(chosen) == 1:
+            yield _with_name(call, asked, chosen[0][0], now.message_id)
+
+
+def _with_name(call: ToolCall, old: str, new: str, parent_id: str) -> ToolCall:
+    """The same call about another instrument."""
+    args = {key: new if value == old else value for key, value in call.args.items()}
+    if "symbols" in args:
+        args["symbols"] = [name.replace(old, new) for name in args["symbols"]]
+    return _make_call(parent_id, call.name, args)
+
+
+def _plan_call(question: Question, language: Language, parent_id: str) -> Iterator[ToolCall]:
+    """None for what is said without a tool, and for what the tool cannot do."""
+    tool = question.tool
+    slots = dict(question.slots)
+    if tool == HISTORY and slots.get("period") == "half_year":
+        tool = CHART
+    if tool == CHART:
+        slots |= {"language": language, "period": _CHART_PERIODS.get(slots.get("period", ""), "")}
+    if slots.get("holiday") == CSAT:
+        yield _make_call(parent_id, tool, {"market": "KRX", "limit": EXAM_LIMIT})
+    elif tool in _ARGUMENTS and slots.keys() <= _ARGUMENTS[tool].keys() and all(slots.values()):
+        args: dict[str, Any] = {_ARGUMENTS[tool][slot]: value for slot, value in slots.items()}
+        args = _usual_arguments(tool, language, slots.get("base", "")) | args
+        args.pop("", None)
+        if "symbols" in args:
+            args["symbols"] = [args["symbols"]]
+        yield _make_call(parent_id, tool, args)
+
+
+def _usual_arguments(tool: str, language: Language, base: str) -> dict[str, Any]:
+    is_korean = language == "ko"  # in Korean "the market" means Seoul
+    usual = {
+        COMPARE: {"period": "month"},
+        CONVERT: {"to": "USD" if base == "KRW" else "KRW"},
+        "portfolio__show": {"in_currency": "KRW" if is_korean else "USD"},
+        HOURS: {"market": "KRX"} if is_korean else {},
+        CALENDAR: {"market": "KRX"} if is_korean else {},
+        "time__now": {"timezone": "Asia/Seoul"} if is_korean and reader_zone() is None else {},
+    }
+    return usual.get(tool, {})
+
+
+def _further_calls(question: Question | None, now: Exchange) -> Iterator[ToolCall]:
+    """Calls that follow from results: one for each of several names, and the product of a quantity."""
+    for call in now.calls:
+        result = now.result_of(call)
+        further: list[ToolCall] = []
+        if result and result.error and result.error.name == "SeveralNames":
+            asked, *names = (result.error.suggestion or "").split("\n")
+            further = [_with_name(call, asked, name, call.id) for name in names]
+        if expression := product_of(question, result):
+            further = [_make_call(call.id, "calc__evaluate", {"expression": expression})]
+        yield from (each for each in further if now.result_of(each) is None)
+
+
+def _make_call(parent_id: str, name: str, args: dict[str, Any]) -> ToolCall:
+    """Its id is made from a message or call and what is asked: a repeated request repeats it, and nothing else does."""
+    digest = blake2b(parent_id.encode() + name.encode() + msgspec.json.encode(args), digest_size=8).hexdigest()
+    return ToolCall(f"call_{digest}", name, args)
 
 
 def _introduce(reply: str, request: ModelRequest, language: Language) -> str:
@@ -83,12 +278,6 @@ def _introduce(reply: str, request: ModelRequest, language: Language) -> str:
     if any(line in text for text in said for line in written.values()):
         return reply
     return f"{reply}\n\n{written[language]}"
-
-
-def _spoken_language(messages: Sequence[Message]) -> Language:
-    """The language of the last message that had words: one of tickers and figures alone has none."""
-    texts = (plan.words_of(each)[:LONGEST] for each in reversed(messages[-_LOOK_BACK:]) if each.role == "user")
-    return language_of(next((text for text in texts if _HAS_WORDS.search(text)), ""))
 
 
 def _say(text: str, most_words: int) -> Iterator[Chunk]:
