@@ -27,7 +27,6 @@ How did nvidia do yesterday? => history NVDA yesterday
 Bitcoin's performance over 3 months => history BTC-USD quarter | How is Apple doing? => quote AAPL
 compare apple and tesla => compare AAPL,TSLA month
 Apple vs Microsoft vs Google this year => compare AAPL,GOOGL,MSFT year_to_date
-which did better this week, Kakao or NAVER? => compare 035420,035720 this_week
 Is the market open? => hours KRX,NYSE | when does New York open? => hours NYSE
 Is the US market open now? => hours NYSE | is nasdaq closed today? => hours NASDAQ
 crypto trading hours => hours CRYPTO | when does Tesla trading open? => hours NASDAQ
@@ -35,7 +34,7 @@ next market holidays => calendar KRX,NYSE | When is the next NYSE holiday? => ca
 100 USD to KRW => convert 100 USD KRW | convert 2,500.50 euros to dollars => convert 2500.50 EUR USD
 How much is $1.5k in won? => convert 1500 USD KRW | 500000 won in dollars => convert 500000 KRW USD
 0.5 btc in usd => convert 0.5 BTC USD | show my portfolio => portfolio USD | my holdings in won => portfolio KRW
-hello => say greeting | thanks! => say thanks | help => say help | what can you do? => say help
+hello => say help | thanks! => say thanks | help => say help | what can you do? => say help
 what does one share of microsoft cost => quote MSFT | 2.5 ethereum in dollars => convert 2.5 ETH USD
 how much was bitcoin on january 1st => history BTC-USD 01-01
 tesla this week => history TSLA this_week | tesla last week => history TSLA last_week
@@ -81,7 +80,7 @@ AAPL과 TSLA 주가 알려줘 => quote AAPL; quote TSLA | 테슬라 몇 달러�
 어제 하이닉스 주가 => history 000660 yesterday | 네이버 올해 흐름 어때 => history 035420 year_to_date
 셀트리온 3개월 추이 => history 068270 quarter | 기아 6개월 추이 => chart 000270 6M
 삼성전자 올랐어? => quote 005930 | 삼성전자와 하이닉스 비교해줘 => compare 000660,005930 month
-애플이랑 테슬라 중에 뭐가 더 올랐어? => compare AAPL,TSLA month | 장 열렸어? => hours KRX
+장 열렸어? => hours KRX
 미국장 언제 열려? => hours NYSE | 나스닥 몇 시에 열려? => hours NASDAQ
 코인은 거래 시간이 어떻게 돼? => hours CRYPTO | 오늘 장 마감 언제야 => hours KRX | 휴장일 알려줘 => calendar KRX
 미국 휴장일 언제야? => calendar NYSE | 100달러는 얼마야? => convert 100 USD KRW
@@ -89,7 +88,7 @@ AAPL과 TSLA 주가 알려줘 => quote AAPL; quote TSLA | 테슬라 몇 달러�
 1억 2천만원을 달러로 바꾸면? => convert 120000000 KRW USD | 백만 원은 몇 달러야? => convert 1000000 KRW USD
 100엔 환전하면 얼마야 => convert 100 JPY KRW | 내 포트폴리오 보여줘 => portfolio KRW
 보유 종목 달러로 보여줘 => portfolio USD | 비트코인 전망 어때? => lacking 전망
-안녕하세요 => say greeting | 하이 => say greeting | 고마워 => say thanks | 도움말 => say help
+안녕하세요 => say help | 하이 => say help | 고마워 => say thanks | 도움말 => say help
 뭐 할 수 있어? => say help | 애플 한 주에 얼마야 => quote AAPL
 테슬라 10주 원화로 얼마야 => quote TSLA in KRW; calc 4406580
 이더리움 2개는 몇 원이야 => quote ETH-USD in KRW; calc 8800194
@@ -177,7 +176,7 @@ what is samsung electronics in dollars and yen | twice the price of apple | nega
 삼성전자 8만 넘으면 알려줘 | 비트코인 10만 달러 밑으로 떨어지면 알려줘 | 3번 알림 지워 | 반 비트코인 얼마
 -300달러 원화로 | 유로 100 엔으로 | 유가 알려줘 | 코스닥 지수 | 나스닥 100 지수 | 120000 나누기 3 | 5만원의 3.3%
 연 4% 적금 월 50만원 2년 | 내 주식 중 제일 많이 떨어진 거 | 내가 애플 얼마에 샀지 | 애플 말고 테슬라
-52 week high of Apple | apple high today | 하이닉스 오늘 고가 | 테슬라 52주 최고가 | 지금 뉴욕 몇 시야 | bye
+52 week high of Apple | apple high today | 하이닉스 오늘 고가 | 테슬라 52주 최고가 | 지금 뉴욕 몇 시야 | bye | 애플이랑 테슬라 중에 뭐가 더 올랐어?
 삼성 빼고 LG만 | 테슬라 장전 가격 | 카카오 어제 거래량 | 네이버 최고가 언제였어 | 애플 두 배
 애플 가격 부가세 빼고 | 삼성전자 사줘 | 전부 팔아줘
 """

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.demo.talk import Talk
 from tests.machine import slowness
 
-from finclaw.demo.assistant.patterns import LONGEST, PATTERNS, clean_text, compile_pattern, read_question, read_sentence
+from finclaw.demo.assistant.patterns import LONGEST, PATTERNS, clean_text, compile_pattern, read_question, read_tokens
 from finclaw.demo.assistant.provider import decide
 from finclaw.kernel.message import Text
 
 
 def slots(text: str) -> dict[str, str] | None:
-    sentence = read_sentence(clean_text(text))
-    return sentence.slots if sentence else None
+    tokens = read_tokens(clean_text(text))
+    return {kind: value for kind, value in tokens.items() if kind != "text"} if tokens else None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
@@ -254,12 +253,10 @@ def _write_news(language: Language, call: ToolCall, result: ToolResult) -> str:
 
 
 def _write_time(language: Language, call: ToolCall, result: ToolResult) -> str:
-    """The subject of the time is the zone of the place."""
-    (fact,) = result.facts
-    zone = ZoneInfo(fact.subject)
-    now = fact.as_of.astimezone(zone if call.args else reader_zone() or zone)
+    zone = reader_zone() or {"ko": KRX.tz, "en": UTC}[language]
+    now = result.facts[0].as_of.astimezone(zone)
     weekday = {"en": f"{now:%A}", "ko": f"{'월화수목금토일'[now.weekday()]}요일"}[language]
-    return f"{words.write_moment(now, now.tzinfo or zone)}, {weekday}"
+    return f"{words.write_moment(now, zone)}, {weekday}"
 
 
 _WRITERS: Final[Mapping[str, Callable[[Language, ToolCall, ToolResult], str]]] = {
@@ -277,38 +274,20 @@ _WRITERS: Final[Mapping[str, Callable[[Language, ToolCall, ToolResult], str]]] =
 }
 
 EXAMPLES: Final[Mapping[Language, tuple[str, ...]]] = {
-    "en": (
-        "Apple price in won",
-        "Compare Tesla and NVIDIA",
-        "Is the New York market open?",
-        "How did Samsung Electronics do this month?",
-        "News about Tesla",
-        "Show my watchlist",
-    ),
-    "ko": (
-        "삼성전자 현재 주가 알려줘",
-        "테슬라랑 엔비디아 비교해줘",
-        "수능날 장 몇 시에 열어?",
-        "애플 이번 달에 얼마나 올랐어?",
-        "테슬라 뉴스",
-        "관심 종목 보여줘",
-    ),
+    "en": ("Apple price in won", "Compare Tesla and NVIDIA", "Is the New York market open?"),
+    "ko": ("삼성전자 현재 주가 알려줘", "테슬라랑 엔비디아 비교해줘", "수능날 장 몇 시에 열어?"),
 }
-_LISTED: Final = {language: "\n".join(f"• {each}" for each in examples) for language, examples in EXAMPLES.items()}
-_QUOTED: Final = {language: ", ".join(f"“{each}”" for each in examples[:3]) for language, examples in EXAMPLES.items()}
-
+_QUOTED: Final = {language: ", ".join(f"“{each}”" for each in examples) for language, examples in EXAMPLES.items()}
 PHRASES: Final[Mapping[str, Mapping[Language, str]]] = {
     "not understood": {
         "en": f"Sorry, I did not understand that, so I looked nothing up. These work: {_QUOTED['en']}.",
         "ko": f"죄송합니다. 이해하지 못해 조회하지 않았습니다. 이렇게 물어봐 주세요: {_QUOTED['ko']}.",
     },
-    "greeting": {
-        "en": f"Hello! I tell prices, changes, charts, hours, news and conversions. For example:\n{_LISTED['en']}",
-        "ko": f"안녕하세요! 시세, 등락, 차트, 장 시간, 뉴스, 환율을 알려 드립니다. 예를 들면:\n{_LISTED['ko']}",
-    },
     "help": {
-        "en": f"You can ask, for example:\n{_LISTED['en']}\nTo talk freely, set `agent.model` to a real model.",
-        "ko": f"이렇게 물어봐 주세요.\n{_LISTED['ko']}\n자유롭게 대화하려면 `agent.model`에 실제 모델을 설정하세요.",
+        "en": "Hello! I tell prices, changes, charts, comparisons, conversions, market hours, news, your watchlist "
+        f"and a sample portfolio: {_QUOTED['en']}. To talk freely, set `agent.model` to a real model.",
+        "ko": "안녕하세요! 시세, 등락, 차트, 비교, 환율, 장 시간, 뉴스, 관심 종목과 예시 포트폴리오를 알려 드립니다: "
+        f"{_QUOTED['ko']}. 자유롭게 대화하려면 `agent.model`에 실제 모델을 설정하세요.",
     },
     "thanks": {"en": "You are welcome.", "ko": "천만에요."},
     "watch": {

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import count
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from finclaw.finance.answers import has_two_readings
 from finclaw.finance.hours import find_venue
@@ -22,48 +22,29 @@ from finclaw.numerals.find import find_figures, read_value
 from finclaw.numerals.tables import ENGLISH_CURRENCY, FIAT, KOREAN_CURRENCY, find_currency
 from finclaw.text import language_of
 
-QUOTE: Final = "market__quote"
-HISTORY: Final = "market__history"
-CHART: Final = "market__chart"
-COMPARE: Final = "market__compare"
-HOURS: Final = "market__hours"
-CALENDAR: Final = "market__calendar"
-NEWS: Final = "market__news"
-CONVERT: Final = "fx__convert"
-
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What a sentence asks for: a tool, or one of `POLITE`, and the values of the slots."""
+    """What a sentence asks for: a kind from the table below, and the values of its slots."""
 
-    tool: str
+    kind: str
     slots: Mapping[str, str] = {}
     is_bare: bool = False
     """It names something and says nothing else."""
     is_follow_up: bool = False
 
 
-class Sentence(Struct, kw_only=True):
-    text: str
-    slots: dict[str, str] = field(default_factory=dict[str, str])
-    """The values of its tokens, by their kind."""
-    is_now: bool = False
-    """It said "today" or "now"."""
-    is_follow_up: bool = False
-    """It began with "and" or "what about"."""
-
-
 def read_question(text: str) -> Question | None:
     """What a message asks; None if no pattern fits it."""
     cleaned = clean_text(text)
-    sentence = read_sentence(cleaned)
-    if sentence is None:
+    tokens = read_tokens(cleaned)
+    if tokens is None:
         return None
     for pattern, english, korean in _LACKING:
         if re.search(pattern, cleaned, re.IGNORECASE | re.ASCII):
-            return Question(tool=LACKING, slots={"en": english, "ko": korean})
-    for tool, pattern in PATTERNS[language_of(cleaned)]:
-        found = compile_pattern(pattern).fullmatch(cleaned if tool in POLITE else sentence.text)
-        if found and (question := _fill_slots(tool, sentence, found)):
+            return Question(kind="lacking", slots={"en": english, "ko": korean})
+    for kind, pattern in PATTERNS[language_of(cleaned)]:
+        found = compile_pattern(pattern).fullmatch(cleaned if kind in SPOKEN else tokens["text"])
+        if found and (question := _fill_slots(kind, tokens, found)):
             return question
     return None
 
@@ -80,42 +61,36 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{([nm])\}", write_group, pattern), re.IGNORECASE)
 
 
-def _fill_slots(tool: str, sentence: Sentence, found: re.Match[str]) -> Question | None:
+def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Question | None:
     """The question of a sentence that fits a pattern; None if a slot holds what it cannot mean."""
     given = {name.rstrip("0123456789"): text.strip() for name, text in found.groupdict().items() if text}
     bare = given.pop("bare", "")
-    slots = {**given, **sentence.slots}
-    slots["name"] = _read_names(given.get("name", ""))
-    slots["market"] = _read_market(given["market"]) if "market" in given else ""
+    slots = {**tokens, "name": _read_names(given.get("name", "")), "market": _read_market(given.get("market", ""))}
     if _NOT_IN_NAME.search(slots["name"]) or _NOT_IN_NAME.search(slots["market"]):
         return None
-    is_that = any(map(_THAT.fullmatch, slots.values()))
-    is_again = is_that or sentence.is_follow_up or re.search("[가-힣][은는도]$", bare) is not None
+    text = slots.pop("text")
+    is_now = "now" in slots and slots.pop("now")
+    is_follow_up = "and" in slots and slots.pop("and")
+    is_again = is_follow_up or any(map(_THAT.fullmatch, slots.values())) or re.search("[가-힣][은는도]$", bare)
     is_timed = "period" in slots or "date" in slots
-    if is_timed and (sentence.is_now or re.search("volume|거래량", sentence.text)):
+    if is_timed and (is_now or re.search("volume|거래량", text)):
         return None
-    if tool == HISTORY and sentence.is_now:
+    if kind == "history" and is_now:
         slots["period"] = "day"
     slots = {slot: value for slot, value in slots.items() if value and not _THAT.fullmatch(value)}
-    tool = _find_tool(tool, slots)
-    return Question(tool=tool, slots=slots, is_bare=bool(bare), is_follow_up=is_again) if tool else None
-
-
-def _find_tool(tool: str, slots: dict[str, str]) -> str:
-    """The tool that the slots ask for; "" if there is none."""
-    is_timed = "period" in slots or "date" in slots
     base = find_currency(slots.get("name", ""))
-    if tool == QUOTE and "in" in slots and base in FIAT:
-        slots |= {"amount": "1", "base": slots.pop("name") and base}
-        return CONVERT
-    if tool in (QUOTE, HISTORY):
-        return HISTORY if is_timed else QUOTE
-    if tool == HOURS and "holiday" in slots:
+    if kind == "compare" and any(find_currency(word) in FIAT for word in slots.get("name", "").split()):
+        return None
+    if kind == "quote" and "in" in slots and base in FIAT:
+        kind = "convert"
+        del slots["name"]
+        slots |= {"amount": "1", "base": base or ""}
+    elif kind in ("quote", "history"):
+        kind = "history" if "period" in slots or "date" in slots else "quote"
+    elif kind == "hours" and "holiday" in slots:
+        kind = "calendar"
         slots.pop("tomorrow", "")
-        return CALENDAR
-    if tool == COMPARE and any(find_currency(word) in FIAT for word in slots.get("name", "").split()):
-        return ""
-    return tool
+    return Question(kind=kind, slots=slots, is_bare=bool(bare), is_follow_up=bool(is_again))
 
 
 def _read_names(text: str) -> str:
@@ -126,6 +101,8 @@ def _read_names(text: str) -> str:
 
 def _read_market(text: str) -> str:
     """The code of a market, or something that trades there; "" for "the market"."""
+    if not text:
+        return ""
     text = re.sub(r"^(?:the|any) (?=\S)", "", text, flags=re.IGNORECASE)
     shorter = _MARKET.sub("", text).strip()
     venue = find_venue(text) or find_venue(shorter)
@@ -141,32 +118,36 @@ def clean_text(text: str) -> str:
     return text.replace("’", "'").strip(" \t\n.,!?~…。")
 
 
-def read_sentence(text: str) -> Sentence | None:
-    """The sentence of a cleaned text; None if it is long, has a token twice, or an amount with two readings."""
+def read_tokens(text: str) -> dict[str, str] | None:
+    """The tokens of a cleaned text, with the `text` around them.
+
+    None if it is long, has a token twice, or an amount with two readings.
+    """
     if len(text) > LONGEST or re.search(r"[<>\n]", text) or has_two_readings(text):
         return None
-    sentence = Sentence(text=text)
     for pattern in _COURTESY:
-        sentence.text = re.sub(pattern, "", sentence.text, count=1, flags=re.IGNORECASE) or sentence.text
+        text = re.sub(pattern, "", text, count=1, flags=re.IGNORECASE) or text
+    tokens = {"text": text}
     for kind, pattern, read in _TOKENS:
-        if kind == "quantity" and not _replace_amount(sentence):
+        if kind == "quantity" and not _replace_amount(tokens):
             return None
-        matches = list(re.finditer(pattern, sentence.text, re.IGNORECASE))
+        text = tokens["text"]
+        matches = list(re.finditer(pattern, text, re.IGNORECASE))
         if len(matches) > 1:
             return None
         for match in matches:
-            sentence.slots[kind] = read(match)
-            sentence.text = f"{sentence.text[: match.start()]} <{kind}> {sentence.text[match.end() :]}"
-    sentence.text, found = re.subn(_NOW, " ", sentence.text, flags=re.IGNORECASE)
-    sentence.is_now = found > 0
-    sentence.text, found = re.subn(_AND, "", sentence.text.strip(), flags=re.IGNORECASE)
-    sentence.is_follow_up = found > 0
-    sentence.text = " ".join(sentence.text.split())
-    return sentence
+            tokens[kind] = read(match)
+            tokens["text"] = f"{text[: match.start()]} <{kind}> {text[match.end() :]}"
+    for kind, pattern in (("now", _NOW), ("and", _AND)):
+        tokens["text"], found = re.subn(pattern, " ", tokens["text"].strip(), flags=re.IGNORECASE)
+        if found:
+            tokens[kind] = kind
+    tokens["text"] = " ".join(tokens["text"].split())
+    return tokens
 
 
-POLITE: Final = ("greeting", "thanks", "help", "watch")
-LACKING: Final = "lacking"
+SPOKEN: Final = ("help", "thanks", "watch")
+"""Kinds that are answered with a fixed reply."""
 _SLOTS: Final = {"n": ("name", "[^<>]+?"), "m": ("market", "[^<>]*?")}
 _NOT_IN_NAME: Final = re.compile(
     r"\b(?:not|without|except|minus|than|why|but|if|should|since|before|after|until|between|from|ago|per|both|them)\b"
@@ -205,38 +186,37 @@ _MOVED: Final = (
 )
 _ON: Final = r"(?: <tomorrow>| <date>| <holiday>)"
 _ENGLISH: Final = (
-    ("greeting", r"hi|hello|hey|good (?:morning|afternoon|evening)"),
     ("thanks", r"thanks|thank you|thx"),
+    ("help", r"hi|hello|hey|good (?:morning|afternoon|evening)"),
     ("help", r"help|what can (?:you|i) (?:do|ask)|who are you|what are you"),
     ("watch", r"(?:please )?(?:add|put|remove|delete|take) .+ (?:to|on|from|off) (?:my |the )?watch ?list"),
-    ("time__now", r"what(?:'s| is) the (?:time|date)|what (?:time|day|date) is(?: it)?"),
-    ("watch__list", r"(?:what(?:'s| is) on )?(?:my |the )?watch ?list"),
-    ("portfolio__show", r"(?:how is |what(?:'s| is) in )?(?:my |the )?(?:portfolio|holdings)(?: doing)?(?: <in>)?"),
-    (NEWS, r"(?:(?:any|the|latest|recent|market) )*(?:news|headlines)(?: (?:about|on|for|of|from) {n})?"),
-    (NEWS, r"(?:(?:any|the|latest) )*{n}(?:'s)? (?:latest |recent )?(?:news|headlines)"),
-    (HOURS, rf"(?:is|are) {{m}} (?:still |already )?(?:open|closed|trading){_ON}?"),
-    (HOURS, rf"(?:when|what time) (?:does|do|will|is) {{m}} (?:next )?(?:open|close|opening|closing){_ON}?"),
-    (HOURS, rf"(?:does|do|will) {{m}} (?:be )?(?:open|close)(?: late| early)?{_ON}"),
-    (HOURS, rf"{{m}}(?:'s)? (?:trading |market |opening )?hours{_ON}?|(?:trading |opening )?hours (?:of|for) {{m}}"),
-    (HOURS, r"<holiday> {m} (?:trading )?hours|(?:when(?:'s| is) )?<holiday>"),
-    (CALENDAR, r"(?:when(?:'s| is| are) )?(?:the )?(?:next )?(?:{m} )?holidays?|holidays (?:of|for|in) {m}"),
-    (CONVERT, r"(?:convert |change |how much (?:is|are) |what(?:'s| is| are) )?<amount>(?: worth)?(?: <in>)?"),
-    (CONVERT, r"<in> (?:is|are|for|in) <amount>"),
-    (CHART, rf"(?:an? |the )?(?:<period> )?(?:price )?chart (?:of|for) {{n}}{_WHEN}|chart {{n}}{_WHEN}"),
-    (CHART, rf"(?:an? )?(?:{{n}}(?:'s)? )?(?:<period> )?(?:price |stock )?chart{_WHEN}"),
-    (COMPARE, rf"compare {{n}}{_WHEN}|(?P<name>[^<>]+? (?:vs\.?|versus) [^<>]+?){_WHEN}"),
-    (COMPARE, r"which (?:one )?(?:did|has done|performed) better(?: <period>)? ?,? {n}"),
-    (QUOTE, r"(?:how much (?:is|are|for|do|does|would) |what (?:is|are|do|does) |(?:price|cost|value) (?:of|for) )?"
+    ("time", r"what(?:'s| is) the (?:time|date)|what (?:time|day|date) is(?: it)?"),
+    ("watchlist", r"(?:what(?:'s| is) on )?(?:my |the )?watch ?list"),
+    ("portfolio", r"(?:how is |what(?:'s| is) in )?(?:my |the )?(?:portfolio|holdings)(?: doing)?(?: <in>)?"),
+    ("news", r"(?:(?:any|the|latest|recent|market) )*(?:news|headlines)(?: (?:about|on|for|of|from) {n})?"),
+    ("news", r"(?:(?:any|the|latest) )*{n}(?:'s)? (?:latest |recent )?(?:news|headlines)"),
+    ("hours", rf"(?:is|are) {{m}} (?:still |already )?(?:open|closed|trading){_ON}?"),
+    ("hours", rf"(?:when|what time) (?:does|do|will|is) {{m}} (?:next )?(?:open|close|opening|closing){_ON}?"),
+    ("hours", rf"(?:does|do|will) {{m}} (?:be )?(?:open|close)(?: late| early)?{_ON}"),
+    ("hours", rf"{{m}}(?:'s)? (?:trading |market |opening )?hours{_ON}?|(?:trading |opening )?hours (?:of|for) {{m}}"),
+    ("hours", r"<holiday> {m} (?:trading )?hours|(?:when(?:'s| is) )?<holiday>"),
+    ("calendar", r"(?:when(?:'s| is| are) )?(?:the )?(?:next )?(?:{m} )?holidays?|holidays (?:of|for|in) {m}"),
+    ("convert", r"(?:convert |change |how much (?:is|are) |what(?:'s| is| are) )?<amount>(?: worth)?(?: <in>)?"),
+    ("convert", r"<in> (?:is|are|for|in) <amount>"),
+    ("chart", rf"(?:an? |the )?(?:<period> )?(?:price )?chart (?:of|for) {{n}}{_WHEN}|chart {{n}}{_WHEN}"),
+    ("chart", rf"(?:an? )?(?:{{n}}(?:'s)? )?(?:<period> )?(?:price |stock )?chart{_WHEN}"),
+    ("compare", rf"compare {{n}}{_WHEN}|(?P<name>[^<>]+? (?:vs\.?|versus) [^<>]+?){_WHEN}"),
+    ("quote", r"(?:how much (?:is|are|for|do|does|would) |what (?:is|are|do|does) |(?:price|cost|value) (?:of|for) )?"
               r"<quantity>(?: {n})?(?: cost| worth)?(?: <in>)?|{n} <quantity>(?: <in>)?"),
-    (HISTORY, r"<period> {n}(?: price)?"),
-    (HISTORY, rf"(?:how|what|how much) (?:has|have|had|did|is|was|are|were) {{n}} {_MOVED}{_WHEN}"),
-    (HISTORY, rf"{{n}}(?:'s)? (?:performance|returns?|changes?|history|trend){_WHEN}|what is its change{_WHEN}"),
-    (QUOTE, rf"(?:{_IS})?(?:the )?{_NOUN} (?:of|for) {{n}}(?: <in>|{_WHEN})"),
-    (QUOTE, rf"(?:{_IS})?(?:the )?{{n}}(?:'s|')? {_NOUN}(?: <in>|{_WHEN})"),
-    (QUOTE, rf"how much (?:is|are|does|do|was) {{n}}(?: cost| worth| trading at)?(?: <in>|{_WHEN})"),
-    (QUOTE, rf"{_IS}{{n}}(?: trading)?(?: at| worth)?(?: <in>| <period>| <date>)|{_IS}{{n}} (?:trading at|at|worth)"),
-    (QUOTE, r"what {n} is (?:worth|trading at)|how(?:'s| is| are) {n}(?: doing| trading)?|about {n}"),
-    (QUOTE, r"(?:{n} ?)?(?:<in>|<period>|<date>)|(?P<bare>{n})"),
+    ("history", r"<period> {n}(?: price)?"),
+    ("history", rf"(?:how|what|how much) (?:has|have|had|did|is|was|are|were) {{n}} {_MOVED}{_WHEN}"),
+    ("history", rf"{{n}}(?:'s)? (?:performance|returns?|changes?|history|trend){_WHEN}|what is its change{_WHEN}"),
+    ("quote", rf"(?:{_IS})?(?:the )?{_NOUN} (?:of|for) {{n}}(?: <in>|{_WHEN})"),
+    ("quote", rf"(?:{_IS})?(?:the )?{{n}}(?:'s|')? {_NOUN}(?: <in>|{_WHEN})"),
+    ("quote", rf"how much (?:is|are|does|do|was) {{n}}(?: cost| worth| trading at)?(?: <in>|{_WHEN})"),
+    ("quote", rf"{_IS}{{n}}(?: trading)?(?: at| worth)?(?: <in>| <period>| <date>)|{_IS}{{n}} (?:trading at|at|worth)"),
+    ("quote", r"what {n} is (?:worth|trading at)|how(?:'s| is| are) {n}(?: doing| trading)?|about {n}"),
+    ("quote", r"(?:{n} ?)?(?:<in>|<period>|<date>)|(?P<bare>{n})"),
 )  # fmt: skip
 
 _P: Final = "(?:은|는|이|가|을|를|의|도)?"
@@ -257,30 +237,28 @@ _OPEN_KO: Final = (
     f"(?: ?(?:해|하|했|돼|되|됐|있)?(?:{_END}|{_BE}|요|는가요?|을까요?|한가요?)?)?"
 )
 _KOREAN: Final = (
-    ("greeting", "안녕(?:하세요)?|하이|반가워요?"),
     ("thanks", "고마워요?|고맙습니다|감사(?:해요|합니다)"),
+    ("help", "안녕(?:하세요)?|하이|반가워요?"),
     ("help", "도움말?|도와|사용법|뭐 ?(?:할|해줄) ?(?:수 있|줄 알)(?:어|아)요?|누구(?:야|세요)"),
     ("watch", ".*관심 ?종목에(?:서)? ?.*(?:추가|등록|넣어|삭제|제거|빼|지워)(?:해 ?)?(?: ?줘요?| ?주세요)?"),
-    ("time__now", f"(?:몇 ?시|며칠|무슨 ?요일|몇 ?월 ?며칠){_BE}?|날짜{_P}"),
-    ("watch__list", f"(?:(?:내|제|나의) ?)?관심 ?종목(?: ?목록)?{_P}"),
-    ("portfolio__show", f"(?:(?:내|제|나의) ?)?(?:포트폴리오|포폴|보유 ?종목|보유 ?주식|잔고){_P}(?: <in>)?{_ASK}?"),
-    (NEWS, "(?:최신 ?|시장 ?)?(?:뉴스|헤드라인)|{n} ?(?:관련 ?|최신 ?)?(?:뉴스|소식|기사)"),
-    (HOURS, f"{_HOURS_KO}(?:아직 ?|벌써 ?)?(?:언제 ?|몇 ?시(?:에|부터|까지)? ?)?{_OPEN_KO}"),
-    (HOURS, f"{_HOURS_KO}(?:개장|폐장|마감|거래|장) ?(?:시간|시작|마감)?{_P} ?(?:(?:언제|몇 ?시){_BE}?|{_ASK})?"),
-    (CALENDAR, f"(?:{{m}} ?)?(?:다음 ?)?(?:휴장일|휴일|공휴일|쉬는 ?날){_P}(?: ?언제{_BE}?|{_ASK})?"),
-    (CALENDAR, f"<holiday> (?:{{m}} ?)?(?:휴장일|휴장|쉬는 ?날){_P} ?{_BE}?|<holiday>(?: ?언제{_BE}?)?"),
-    (CONVERT, f"<amount>(?: <in>)?(?: ?(?:환전|환산|바꾸|계산)(?:하면|해|면|하나요)?)?{_ASK}?"),
-    (CHART, "{n} ?(?:<period> )?(?:주가 ?)?차트|<period> {n} ?차트|(?:<period> )?차트"),
-    (COMPARE, f"(?:<period> )?{{n}}(?: <period>)?(?:{_CHANGE_KO}|{_PRICE_KO})? ?비교(?:해|하면)?"),
-    (COMPARE, "(?:<period> )?{n} 중(?:에서|에)? ?(?:<period> )?(?:뭐|누|어느 ?쪽|어느 ?게|어떤 ?게|어디)[가이]? ?더 ?"
-                f"(?:많이 ?)?(?:올랐|내렸|떨어졌){_END}"),
-    (QUOTE, f"(?:{{n}} )?<quantity>(?: ?가격| ?값)?{_P}(?: <in>)?{_ASK}?|{{n}} <in> <quantity>{_ASK}?"),
-    (HISTORY, f"{{n}} <period>{_PRICE_KO}?(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})"),
-    (HISTORY, f"(?:<period> )?{{n}}(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})|<period>(?:{_CHANGE_KO}|{_MOVED_KO})"),
-    (QUOTE, f"(?:<in>|<period>|<date>)(?:{_PRICE_KO}?{_ASK})?"),
-    (QUOTE, f"{_WHEN_KO}?{{n}}(?:{_PRICE_KO}{_ASK}?|{_ASK})|{{n}} {_WHEN_KO}(?:{_PRICE_KO}{_ASK}?|{_ASK})"),
-    (QUOTE, f"{{n}} <in>{_PRICE_KO}?{_ASK}?|{{n}}{_PRICE_KO} <in>{_ASK}?|{_WHEN_KO}{{n}}"),
-    (QUOTE, "{n} (?:<period>|<date>)|(?P<bare>{n})"),
+    ("time", f"(?:몇 ?시|며칠|무슨 ?요일|몇 ?월 ?며칠){_BE}?|날짜{_P}"),
+    ("watchlist", f"(?:(?:내|제|나의) ?)?관심 ?종목(?: ?목록)?{_P}"),
+    ("portfolio", f"(?:(?:내|제|나의) ?)?(?:포트폴리오|포폴|보유 ?종목|보유 ?주식|잔고){_P}(?: <in>)?{_ASK}?"),
+    ("news", "(?:최신 ?|시장 ?)?(?:뉴스|헤드라인)|{n} ?(?:관련 ?|최신 ?)?(?:뉴스|소식|기사)"),
+    ("hours", f"{_HOURS_KO}(?:아직 ?|벌써 ?)?(?:언제 ?|몇 ?시(?:에|부터|까지)? ?)?{_OPEN_KO}"),
+    ("hours", f"{_HOURS_KO}(?:개장|폐장|마감|거래|장) ?(?:시간|시작|마감)?{_P} ?(?:(?:언제|몇 ?시){_BE}?|{_ASK})?"),
+    ("calendar", f"(?:{{m}} ?)?(?:다음 ?)?(?:휴장일|휴일|공휴일|쉬는 ?날){_P}(?: ?언제{_BE}?|{_ASK})?"),
+    ("calendar", f"<holiday> (?:{{m}} ?)?(?:휴장일|휴장|쉬는 ?날){_P} ?{_BE}?|<holiday>(?: ?언제{_BE}?)?"),
+    ("convert", f"<amount>(?: <in>)?(?: ?(?:환전|환산|바꾸|계산)(?:하면|해|면|하나요)?)?{_ASK}?"),
+    ("chart", "{n} ?(?:<period> )?(?:주가 ?)?차트|<period> {n} ?차트|(?:<period> )?차트"),
+    ("compare", f"(?:<period> )?{{n}}(?: <period>)?(?:{_CHANGE_KO}|{_PRICE_KO})? ?비교(?:해|하면)?"),
+    ("quote", f"(?:{{n}} )?<quantity>(?: ?가격| ?값)?{_P}(?: <in>)?{_ASK}?|{{n}} <in> <quantity>{_ASK}?"),
+    ("history", f"{{n}} <period>{_PRICE_KO}?(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})"),
+    ("history", f"(?:<period> )?{{n}}(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})|<period>(?:{_CHANGE_KO}|{_MOVED_KO})"),
+    ("quote", f"(?:<in>|<period>|<date>)(?:{_PRICE_KO}?{_ASK})?"),
+    ("quote", f"{_WHEN_KO}?{{n}}(?:{_PRICE_KO}{_ASK}?|{_ASK})|{{n}} {_WHEN_KO}(?:{_PRICE_KO}{_ASK}?|{_ASK})"),
+    ("quote", f"{{n}} <in>{_PRICE_KO}?{_ASK}?|{{n}}{_PRICE_KO} <in>{_ASK}?|{_WHEN_KO}{{n}}"),
+    ("quote", "{n} (?:<period>|<date>)|(?P<bare>{n})"),
 )  # fmt: skip
 PATTERNS: Final = {"en": _ENGLISH, "ko": _KOREAN}
 
@@ -337,11 +315,7 @@ _PERIODS: Final = (
     ("last_year", "(?<!the )last year", "작년|지난 ?해"),
     ("week", "past week|(?<=the )last week|(?:a|one|1)[ -]week|7 days", "(?:일|1) ?주일|1 ?주간"),
     ("month", "past month|(?<=the )last month|(?:a|one|1|last 1)[ -]month|30 days", "한 ?달|1 ?개월"),
-    (
-        "quarter",
-        "past quarter|(?<=the )last quarter|(?:past |last )?(?:3|three)[ -]months?",
-        "(?:3|세|석) ?(?:개월|달)",
-    ),
+    ("quarter", "past quarter|(?<=the )last quarter|(?:past |last )?(?:3|three)[ -]months?", "[3세석] ?(?:개월|달)"),
     ("half_year", "(?:past |last )?(?:6|six)[ -]months?", "6 ?개월|여섯 ?달"),
     ("year", "past year|(?<=the )last year|(?:a|one|1)[ -]year|12[ -]months|52[ -]weeks?", "[1일] ?년|12 ?개월|52주"),
 )
@@ -383,14 +357,15 @@ _CURRENCY: Final = (
 )
 
 
-def _replace_amount(sentence: Sentence) -> bool:
+def _replace_amount(tokens: dict[str, str]) -> bool:
     """Put `<amount>` in the place of an amount of money; False if there are several, or one that is not sure."""
-    found = [each for each in find_figures(sentence.text) if each.currency]
+    text = tokens["text"]
+    found = [each for each in find_figures(text) if each.currency]
     if not found:
         return True
     figure = found[0]
-    before, after = sentence.text[: figure.start], sentence.text[figure.end :]
-    digits = re.findall(r"\d[\d.,]*", sentence.text[figure.start : figure.end])
+    before = text[: figure.start]
+    digits = re.findall(r"\d[\d.,]*", text[figure.start : figure.end])
     if len(found) > 1 or figure.kind != "amount" or figure.high is not None or figure.value < 0:
         return False
     if not all(re.fullmatch(_NUMBER, each) for each in digits) or re.search(r"[\d.,+−-]\s?$", before):
@@ -398,8 +373,8 @@ def _replace_amount(sentence: Sentence) -> bool:
     value = Decimal(_write_decimal(figure.value))
     if figure.decimals:
         value = value.quantize(Decimal(1).scaleb(-figure.decimals))
-    sentence.slots |= {"amount": f"{value:f}", "base": figure.currency}
-    sentence.text = f"{before} <amount> {re.sub(f'^{_PARTICLE}', '', after)}"
+    after = re.sub(f"^{_PARTICLE}", "", text[figure.end :])
+    tokens |= {"amount": f"{value:f}", "base": figure.currency or "", "text": f"{before} <amount> {after}"}
     return True
 
 

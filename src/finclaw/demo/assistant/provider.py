@@ -9,23 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from finclaw.demo.assistant.answer import EXAM_LIMIT, PHRASES, Exchange, answer, offer_of, product_of
-from finclaw.demo.assistant.patterns import (
-    CALENDAR,
-    CHART,
-    COMPARE,
-    CONVERT,
-    CSAT,
-    HISTORY,
-    HOURS,
-    LACKING,
-    LONGEST,
-    NEWS,
-    POLITE,
-    QUOTE,
-    Question,
-    clean_text,
-    read_question,
-)
+from finclaw.demo.assistant.patterns import CSAT, LONGEST, SPOKEN, Question, clean_text, read_question
 from finclaw.demo.listings import DEMO_LISTINGS
 from finclaw.finance.hours import find_venue
 from finclaw.finance.instrument import key_of
@@ -42,37 +26,31 @@ from finclaw.kernel.chunk import (
     UsageReport,
 )
 from finclaw.kernel.message import Message, Text, ToolCall, ToolResult
-from finclaw.kernel.person import reader_zone
 from finclaw.text import Language, language_of
 
 _REMEMBERED: Final = 8
 """Messages of a person. What was spoken of before that is no longer what "it" means."""
-_ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
-    QUOTE: {"name": "symbol", "in": "in_currency", "quantity": ""},
-    HISTORY: {"name": "symbol", "period": "period", "date": "on"},
-    CHART: {"name": "symbol", "period": "period", "language": "language"},
-    COMPARE: {"name": "symbols", "period": "period"},
-    HOURS: {"market": "market", "date": "on", "tomorrow": "on"},
-    CALENDAR: {"market": "market", "holiday": "holiday"},
-    NEWS: {"name": "symbol"},
-    CONVERT: {"amount": "amount", "base": "from", "in": "to"},
-    "portfolio__show": {"in": "in_currency"},
-    "time__now": {},
-    "watch__list": {},
+_TOOLS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "quote": ("market__quote", {"name": "symbol", "in": "in_currency", "quantity": ""}),
+    "history": ("market__history", {"name": "symbol", "period": "period", "date": "on"}),
+    "chart": ("market__chart", {"name": "symbol", "period": "period", "language": "language"}),
+    "compare": ("market__compare", {"name": "symbols", "period": "period"}),
+    "hours": ("market__hours", {"market": "market", "date": "on", "tomorrow": "on"}),
+    "calendar": ("market__calendar", {"market": "market", "holiday": "holiday"}),
+    "news": ("market__news", {"name": "symbol"}),
+    "convert": ("fx__convert", {"amount": "amount", "base": "from", "in": "to"}),
+    "portfolio": ("portfolio__show", {"in": "in_currency"}),
+    "time": ("time__now", {}),
+    "watchlist": ("watch__list", {}),
 }
-"""The argument of each tool that a slot becomes. A question with a slot that its tool lacks is not answered."""
-TOOLS: Final = frozenset((*_ARGUMENTS, "calc__evaluate"))
+"""The tool of each kind of question, and the argument that each slot becomes. No tool takes any other slot."""
+_KINDS: Final = {tool: kind for kind, (tool, _) in _TOOLS.items()}
+TOOLS: Final = frozenset((*_KINDS, "calc__evaluate"))
 """The only tools it ever calls, whatever a message says."""
-_ABOUT_INSTRUMENTS: Final = (QUOTE, HISTORY, CHART, COMPARE)
+_ABOUT_INSTRUMENTS: Final = ("quote", "history", "chart", "compare")
 _CHART_PERIODS: Final = {
-    "": "6M",
-    "day": "1D",
-    "week": "5D",
-    "month": "1M",
-    "quarter": "3M",
-    "half_year": "6M",
-    "year": "1Y",
-    "year_to_date": "YTD",
+    **{"day": "1D", "week": "5D", "month": "1M", "quarter": "3M", "half_year": "6M"},
+    **{"year": "1Y", "year_to_date": "YTD"},
 }
 _YES: Final = ("yes", "yeah", "yep", "sure", "ok", "okay", "right", "correct", "네", "넵", "예", "응", "맞아", "맞아요")
 
@@ -117,8 +95,8 @@ def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
         reply = answer(language, question, now)
     elif wanted:
         return PHRASES["no tool" if request.tools else "error"][language]
-    elif question is not None and question.tool in (*POLITE, LACKING):
-        reply = PHRASES[question.tool][language].format(question.slots.get(language))
+    elif question is not None and question.kind in (*SPOKEN, "lacking"):
+        reply = PHRASES[question.kind][language].format(question.slots.get(language))
     return _introduce(reply, request, language)
 
 
@@ -150,32 +128,33 @@ def _read_exchanges(messages: Sequence[Message]) -> list[Exchange]:
 
 def _question_of(exchange: Exchange) -> Question | None:
     """The question that was answered, read back from the last call that found something."""
-    found = [result for result in exchange.results if result.status == "ok" and result.name in _ARGUMENTS]
+    found = [result for result in exchange.results if result.status == "ok" and result.name in _KINDS]
     call = next((call for call in reversed(exchange.calls) if found and call.id == found[-1].call_id), None)
     if call is None:
         return None
-    slots = {slot: str(call.args[key]) for slot, key in _ARGUMENTS[call.name].items() if key in call.args}
+    kind = _KINDS[call.name]
+    slots = {slot: str(call.args[key]) for slot, key in _TOOLS[kind][1].items() if key in call.args}
     if "name" in slots:
         facts = (fact for result in found for fact in result.facts)
         symbols = dict.fromkeys(fact.subject for fact in facts if fact.field in ("price", "start", "close"))
         slots["name"] = ", ".join(symbols) or slots["name"]
-    if call.name == CHART:
+    if kind == "chart":
         slots.pop("period")
-    return Question(tool=call.name, slots=slots)
+    return Question(kind=kind, slots=slots)
 
 
 def _complete(question: Question, last: Question | None) -> Question | None:
     """The question with what it leaves to the last one; None if there is none, or the two do not go together."""
     slots = question.slots
     if last is None:
-        return question if "name" in slots or question.tool not in _ABOUT_INSTRUMENTS else None
+        return question if "name" in slots or question.kind not in _ABOUT_INSTRUMENTS else None
     if question.is_bare and "name" in slots:
         return _ask_again(question, last)
-    if question.tool == HOURS and question.is_follow_up and "market" not in slots:
+    if question.kind == "hours" and question.is_follow_up and "market" not in slots:
         return replace(question, slots={"market": last.slots.get("name") or last.slots.get("market", ""), **slots})
-    if question.tool not in _ABOUT_INSTRUMENTS or "name" in slots:
+    if question.kind not in _ABOUT_INSTRUMENTS or "name" in slots:
         return question
-    if "name" not in last.slots or (question.tool == HISTORY and last.tool == COMPARE):
+    if "name" not in last.slots or (question.kind == "history" and last.kind == "compare"):
         return replace(last, slots={**last.slots, **slots})  # in another currency, over another time
     kept = ("name", "in") if "quantity" in slots else ("name",)
     return replace(question, slots={**{slot: last.slots[slot] for slot in kept if slot in last.slots}, **slots})
@@ -185,11 +164,11 @@ def _ask_again(question: Question, last: Question) -> Question:
     """The last question about other instruments or another market: "and Tesla?". A bare name asks for its price."""
     name = question.slots["name"]
     market = find_venue(name)
-    if market and last.tool in (HOURS, CALENDAR):
+    if market and last.kind in ("hours", "calendar"):
         return replace(last, slots={**last.slots, "market": market.code})
     if not question.is_follow_up or "name" not in last.slots:
         return question
-    if last.tool == COMPARE:
+    if last.kind == "compare":
         name = f"{last.slots['name']}, {name}"
     return replace(last, slots={**last.slots, "name": name})
 
@@ -221,34 +200,38 @@ def _with_name(call: ToolCall, old: str, new: str, parent_id: str) -> ToolCall:
 
 def _plan_call(question: Question, language: Language, parent_id: str) -> Iterator[ToolCall]:
     """None for what is said without a tool, and for what the tool cannot do."""
-    tool = question.tool
     slots = dict(question.slots)
-    if tool == HISTORY and slots.get("period") == "half_year":
-        tool = CHART
-    if tool == CHART:
-        slots |= {"language": language, "period": _CHART_PERIODS.get(slots.get("period", ""), "")}
+    kind = question.kind
+    if kind == "history" and slots.get("period") == "half_year":
+        kind = "chart"
+    if kind == "chart":
+        period = slots.get("period", "half_year")
+        slots |= {"language": language, "period": _CHART_PERIODS.get(period, "")}
     if slots.get("holiday") == CSAT:
-        yield _make_call(parent_id, tool, {"market": "KRX", "limit": EXAM_LIMIT})
-    elif tool in _ARGUMENTS and slots.keys() <= _ARGUMENTS[tool].keys() and all(slots.values()):
-        args: dict[str, Any] = {_ARGUMENTS[tool][slot]: value for slot, value in slots.items()}
-        args = _usual_arguments(tool, language, slots.get("base", "")) | args
-        args.pop("", None)
-        if "symbols" in args:
-            args["symbols"] = [args["symbols"]]
-        yield _make_call(parent_id, tool, args)
+        yield _make_call(parent_id, "market__calendar", {"market": "KRX", "limit": EXAM_LIMIT})
+        return
+    if kind not in _TOOLS:
+        return
+    tool, arguments = _TOOLS[kind]
+    if not slots.keys() <= arguments.keys() or not all(slots.values()):
+        return
+    args: dict[str, Any] = _usual_arguments(kind, language, slots.get("base", ""))
+    args |= {arguments[slot]: value for slot, value in slots.items() if arguments[slot]}
+    if "symbols" in args:
+        args["symbols"] = [args["symbols"]]
+    yield _make_call(parent_id, tool, args)
 
 
-def _usual_arguments(tool: str, language: Language, base: str) -> dict[str, Any]:
-    is_korean = language == "ko"  # in Korean "the market" means Seoul
-    usual = {
-        COMPARE: {"period": "month"},
-        CONVERT: {"to": "USD" if base == "KRW" else "KRW"},
-        "portfolio__show": {"in_currency": "KRW" if is_korean else "USD"},
-        HOURS: {"market": "KRX"} if is_korean else {},
-        CALENDAR: {"market": "KRX"} if is_korean else {},
-        "time__now": {"timezone": "Asia/Seoul"} if is_korean and reader_zone() is None else {},
-    }
-    return usual.get(tool, {})
+def _usual_arguments(kind: str, language: Language, base: str) -> dict[str, Any]:
+    if kind == "compare":
+        return {"period": "month"}
+    if kind == "convert":
+        return {"to": "USD" if base == "KRW" else "KRW"}
+    if kind == "portfolio":
+        return {"in_currency": "KRW" if language == "ko" else "USD"}
+    if kind in ("hours", "calendar") and language == "ko":  # in Korean "the market" means Seoul
+        return {"market": "KRX"}
+    return {}
 
 
 def _further_calls(question: Question | None, now: Exchange) -> Iterator[ToolCall]:
