@@ -94,13 +94,11 @@ def _explain_failure(language: Language, question: Question | None, text: str, r
     asked, similar = offer_of(result)
     if name == "SeveralNames":  # each of them has a call of its own
         return ""
-    if name == "UnknownName":
-        size = len(asked.split())
-        is_all = (question is None or question.is_bare) and len(text.split()) > 1
-        has_more = size > 1 and any(key_of(each) in key_of(asked) for row in similar for each in row)
-        if size > _MOST_WORDS or is_all or has_more:
-            return PHRASES["not understood"][language]
-    if name in ("OnlyOne", "SameCurrency", "InvalidArguments"):
+    size = len(asked.split())
+    is_all = asked and (question is None or question.is_bare) and len(text.split()) > 1
+    has_more = size > 1 and any(key_of(each) in key_of(asked) for row in similar for each in row)
+    is_sentence = name == "UnknownName" and (size > _MOST_WORDS or is_all or has_more)
+    if is_sentence or name in ("OnlyOne", "SameCurrency", "InvalidArguments"):
         return PHRASES["not understood"][language]
     if name in _UNCERTAIN:
         reply = resolve.ask_which(_UNCERTAIN[name]("", suggestion=detail), detail.split("\n")[0], language, str)
@@ -136,9 +134,9 @@ def _money(fact: Fact, language: Language) -> str:
 def _write_quote(language: Language, call: ToolCall, result: ToolResult) -> str:
     facts = {fact.field: fact for fact in result.facts}
     text = words.describe_quote(read_quote(result.facts, _instrument_of(facts["price"])), reader_zone(), language)
-    if "price_in" not in facts:
-        return text
-    return f"{text}\n= **{_money(facts['price_in'], language)}** · {words.write_rates(result.facts, language)}"
+    if "price_in" in facts:
+        text += f"\n= **{_money(facts['price_in'], language)}** · {words.write_rates(result.facts, language)}"
+    return text
 
 
 def _write_product(language: Language, question: Question | None, now: Exchange, quoted: ToolResult | None) -> str:
@@ -161,11 +159,11 @@ def _write_history(language: Language, call: ToolCall, result: ToolResult) -> st
     period = words.PERIOD_NAMES[call.args.get("period", "month")][language]
     text = words.describe_change(_instrument_of(facts["start"]), facts, period, reader_zone(), language)
     points = [fact.value for fact in result.facts if fact.field == "chart_point"]
-    if not points:
-        return text
-    from finclaw.finance.charts.chart import sparkline  # noqa: PLC0415  `cold_cpu`: for charts alone
+    if points:
+        from finclaw.finance.charts.chart import sparkline  # noqa: PLC0415  `cold_cpu`: for charts alone
 
-    return f"{text}\n`{sparkline(points)}`"
+        text += f"\n`{sparkline(points)}`"
+    return text
 
 
 def _write_comparison(language: Language, call: ToolCall, result: ToolResult) -> str:
@@ -300,11 +298,7 @@ PHRASES: Final[Mapping[str, Mapping[Language, str]]] = {
     "wordless": {"en": "There were no words in your message.", "ko": "보내신 메시지에 글이 없습니다."},
     "empty": {"en": "Your watchlist is empty.", "ko": "관심 종목이 없습니다."},
     "sample": {"en": "A sample portfolio, not your own:", "ko": "예시 포트폴리오입니다. 실제 보유 종목이 아닙니다."},
-    "no tool": {
-        "en": "I cannot look that up: the tool is not available.",
-        "ko": "여기에서는 조회할 도구를 쓸 수 없습니다.",
-    },
-    "denied": {"en": "I am not allowed to do that here.", "ko": "여기에서는 허용되지 않습니다."},
+    "denied": {"en": "I have no tool for that here.", "ko": "여기에서는 조회할 도구를 쓸 수 없습니다."},
     "awaiting": {"en": "That waits for somebody's approval.", "ko": "담당자의 승인을 기다리고 있습니다."},
     "error": {
         "en": "Sorry, that did not work, and I guess no figure. Please ask again.",

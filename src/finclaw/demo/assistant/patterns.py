@@ -184,7 +184,7 @@ _MOVED: Final = (
     r"(?:been )?(?:done|do|doing|perform(?:ed|ing)?|moved?|moving|changed?|changing|gain(?:ed)?|los[et]|ris(?:e|en|ing)"
     r"|rose|fall(?:en)?|fell|trad(?:e|ed|ing)|close|up|down)(?: at)?"
 )
-_ON: Final = r"(?: <tomorrow>| <date>| <holiday>)"
+_ON: Final = r"(?: <tomorrow>| <date>| <holiday>)?"
 _ENGLISH: Final = (
     ("thanks", r"thanks|thank you|thx"),
     ("help", r"hi|hello|hey|good (?:morning|afternoon|evening)"),
@@ -195,10 +195,9 @@ _ENGLISH: Final = (
     ("portfolio", r"(?:how is |what(?:'s| is) in )?(?:my |the )?(?:portfolio|holdings)(?: doing)?(?: <in>)?"),
     ("news", r"(?:(?:any|the|latest|recent|market) )*(?:news|headlines)(?: (?:about|on|for|of|from) {n})?"),
     ("news", r"(?:(?:any|the|latest) )*{n}(?:'s)? (?:latest |recent )?(?:news|headlines)"),
-    ("hours", rf"(?:is|are) {{m}} (?:still |already )?(?:open|closed|trading){_ON}?"),
-    ("hours", rf"(?:when|what time) (?:does|do|will|is) {{m}} (?:next )?(?:open|close|opening|closing){_ON}?"),
-    ("hours", rf"(?:does|do|will) {{m}} (?:be )?(?:open|close)(?: late| early)?{_ON}"),
-    ("hours", rf"{{m}}(?:'s)? (?:trading |market |opening )?hours{_ON}?|(?:trading |opening )?hours (?:of|for) {{m}}"),
+    ("hours", rf"(?:is|are|does|do|will) {{m}} (?:be |still |already )?(?:open|closed?|trading)(?: late| early)?{_ON}"),
+    ("hours", rf"(?:when|what time) (?:does|do|will|is) {{m}} (?:next )?(?:open|close|opening|closing){_ON}"),
+    ("hours", rf"{{m}}(?:'s)? (?:trading |market |opening )?hours{_ON}|(?:trading |opening )?hours (?:of|for) {{m}}"),
     ("hours", r"<holiday> {m} (?:trading )?hours|(?:when(?:'s| is) )?<holiday>"),
     ("calendar", r"(?:when(?:'s| is| are) )?(?:the )?(?:next )?(?:{m} )?holidays?|holidays (?:of|for|in) {m}"),
     ("convert", r"(?:convert |change |how much (?:is|are) |what(?:'s| is| are) )?<amount>(?: worth)?(?: <in>)?"),
@@ -333,13 +332,16 @@ _HOLIDAY: Final = (
     f"|추수감사절|광복절|개천절|한글날|어린이날|현충일|삼일절|제헌절|수능)(?:날|일)?(?: ?연휴)?{_PARTICLE}"
 )
 _HOLIDAY_NAMES: Final = {
-    **dict.fromkeys(("수능", "csat", "college entrance exam"), CSAT),
-    **{"크리스마스": "성탄절", "new year's": "New Year"},
+    "수능": CSAT,
+    "csat": CSAT,
+    "college entrance exam": CSAT,
+    "크리스마스": "성탄절",
+    "new year's": "New Year",
 }
 
 
 def _read_holiday(found: re.Match[str]) -> str:
-    name = (found["en"] or found["ko"]).casefold()
+    name = found[found.lastgroup or ""].casefold()
     return _HOLIDAY_NAMES.get(name, name)
 
 

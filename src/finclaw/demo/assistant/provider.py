@@ -94,7 +94,7 @@ def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
     if now.results:
         reply = answer(language, question, now)
     elif wanted:
-        return PHRASES["no tool" if request.tools else "error"][language]
+        return PHRASES["denied" if request.tools else "error"][language]
     elif question is not None and question.kind in (*SPOKEN, "lacking"):
         reply = PHRASES[question.kind][language].format(question.slots.get(language))
     return _introduce(reply, request, language)
@@ -163,8 +163,7 @@ def _complete(question: Question, last: Question | None) -> Question | None:
 def _ask_again(question: Question, last: Question) -> Question:
     """The last question about other instruments or another market: "and Tesla?". A bare name asks for its price."""
     name = question.slots["name"]
-    market = find_venue(name)
-    if market and last.kind in ("hours", "calendar"):
+    if last.kind in ("hours", "calendar") and (market := find_venue(name)):
         return replace(last, slots={**last.slots, "market": market.code})
     if not question.is_follow_up or "name" not in last.slots:
         return question
@@ -215,23 +214,19 @@ def _plan_call(question: Question, language: Language, parent_id: str) -> Iterat
     tool, arguments = _TOOLS[kind]
     if not slots.keys() <= arguments.keys() or not all(slots.values()):
         return
-    args: dict[str, Any] = _usual_arguments(kind, language, slots.get("base", ""))
-    args |= {arguments[slot]: value for slot, value in slots.items() if arguments[slot]}
+    usual: dict[str, dict[str, str]] = {
+        "compare": {"period": "month"},
+        "convert": {"to": "USD" if slots.get("base") == "KRW" else "KRW"},
+        "portfolio": {"in_currency": "KRW" if language == "ko" else "USD"},
+    }
+    if language == "ko":  # "the market" means Seoul
+        usual |= {"hours": {"market": "KRX"}, "calendar": {"market": "KRX"}}
+    args: dict[str, Any] = usual.get(kind, {}) | {
+        arguments[slot]: value for slot, value in slots.items() if arguments[slot]
+    }
     if "symbols" in args:
         args["symbols"] = [args["symbols"]]
     yield _make_call(parent_id, tool, args)
-
-
-def _usual_arguments(kind: str, language: Language, base: str) -> dict[str, Any]:
-    if kind == "compare":
-        return {"period": "month"}
-    if kind == "convert":
-        return {"to": "USD" if base == "KRW" else "KRW"}
-    if kind == "portfolio":
-        return {"in_currency": "KRW" if language == "ko" else "USD"}
-    if kind in ("hours", "calendar") and language == "ko":  # in Korean "the market" means Seoul
-        return {"market": "KRX"}
-    return {}
 
 
 def _further_calls(question: Question | None, now: Exchange) -> Iterator[ToolCall]:
@@ -285,10 +280,8 @@ def _words(text: str) -> list[str]:
 
 
 def _words_read(request: ModelRequest) -> int:
+    blocks = [block for message in request.messages for block in message.blocks]
     texts = [request.system, *(tool.description for tool in request.tools)]
-    for block in (block for message in request.messages for block in message.blocks):
-        if isinstance(block, Text):
-            texts.append(block.text)
-        elif isinstance(block, ToolResult):
-            texts.append(block.content)
+    texts += [block.text for block in blocks if isinstance(block, Text)]
+    texts += [block.content for block in blocks if isinstance(block, ToolResult)]
     return sum(len(text.split()) for text in texts)
