@@ -9,14 +9,17 @@ place of the state are written as a first user has them; only what the clock, th
 between two runs. No font and no image is fetched by whoever looks at the picture.
 """
 
+import fcntl
 import json
 import os
 import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unicodedata
 from collections.abc import Iterator
@@ -83,6 +86,7 @@ def _greeting(gateway: subprocess.Popen[bytes], said: IO[bytes]) -> str:
 
 def _at_a_terminal(typed: str, environ: dict[str, str]) -> str:
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     process = subprocess.Popen(
         [shutil.which("sh") or "sh", "-c", typed], stdin=theirs, stdout=theirs, stderr=theirs, env=environ
     )
@@ -96,7 +100,25 @@ def _at_a_terminal(typed: str, environ: dict[str, str]) -> str:
     os.close(ours)
     if process.wait(60) != 0:
         raise SystemExit(f"{typed} failed: {told.decode(errors='replace')}")
-    return told.decode().replace("\r\n", "\n")
+    return _redrawn(told.decode().replace("\r\n", "\n"))
+
+
+def _redrawn(output: str) -> str:
+    """What stays on the screen: an answer is drawn again, over itself, while it grows."""
+    lines = [""]
+    row = 0
+    for piece in re.split(r"([\n\r]|\x1b\[\d*[AKJ])", output):
+        if piece in ("\n", "\r"):
+            row += piece == "\n"
+            lines[row : row + 1] = [""]
+        elif piece.endswith("A") and piece.startswith("\x1b"):
+            row = max(0, row - int(piece[2:-1] or 1))
+            lines[row] = ""
+        elif piece == "\x1b[J":
+            del lines[row + 1 :]
+        elif piece != "\x1b[K":
+            lines[row] += piece
+    return "\n".join(lines)
 
 
 def _without_token(text: str) -> str:
