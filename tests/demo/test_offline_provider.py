@@ -1,23 +1,19 @@
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.demo.talk import MODEL, NOW, Talk
 
 from finclaw.demo.assistant import OfflineProvider
 from finclaw.demo.assistant.answer import PHRASES, Exchange, answer
 from finclaw.demo.assistant.provider import TOOLS, decide
-from finclaw.demo.market import DemoMarket
-from finclaw.errors import ToolError
-from finclaw.finance.quote import quote_tool
 from finclaw.kernel.chunk import (
     Chunk,
     Done,
-    Model,
     ModelRequest,
     TextDelta,
     ToolInputDelta,
@@ -26,27 +22,11 @@ from finclaw.kernel.chunk import (
     ToolUseStart,
     UsageReport,
 )
-from finclaw.kernel.envelope import Sender
-from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolFailure, ToolResult, ToolStatus
-from finclaw.kernel.port import Provider, ToolScope
+from finclaw.kernel.message import Block, Message, Role, Source, Text, ToolCall, ToolResult, ToolStatus
+from finclaw.kernel.port import Provider
 
-NOW = datetime(2026, 11, 16, 5, 32, 41, tzinfo=UTC)
-MODEL = Model("offline", "demo")
-SCOPE = ToolScope(session="s", turn_id="t", call_id="c", sender=Sender("u"))
-
-
-class FixedClock:
-    def now(self) -> datetime:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError("nothing here waits")
-
-
-QUOTE = quote_tool(DemoMarket(FixedClock()))
+TALK = Talk()
+QUOTE = TALK.tools["market__quote"]
 
 
 def message(role: Role, *blocks: Block, id: str = "m") -> Message:
@@ -80,28 +60,6 @@ def calls_of(chunks: Sequence[Chunk]) -> list[ToolCall]:
     ]
 
 
-async def run(call: ToolCall) -> ToolResult:
-    try:
-        output = await QUOTE.run(call.args, SCOPE)
-    except ToolError as error:
-        failure = ToolFailure(type(error).__name__, str(error), error.suggestion)
-        return ToolResult(call.id, call.name, str(error), status="error", error=failure)
-    return ToolResult(call.id, call.name, output.content, facts=output.facts)
-
-
-async def ask(text: str) -> tuple[str, list[ToolResult]]:
-    """One whole turn: question, calls, results, answer."""
-    question = message("user", Text(text))
-    first = await collect(request(question))
-    calls = calls_of(first)
-    if not calls:
-        return text_of(first), []
-    results = [await run(call) for call in calls]
-    second = await collect(request(question, message("assistant", *calls), message("tool", *results)))
-    assert not calls_of(second)
-    return text_of(second), results
-
-
 # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -115,7 +73,7 @@ async def test_a_price_question_becomes_a_call_of_the_quote_tool():
 async def test_two_names_are_two_calls_once_a_tool_has_told_them_apart():
     question = message("user", Text("삼성전자랑 애플 얼마예요?"))
     (both,) = calls_of(await collect(request(question)))
-    told = (question, message("assistant", both), message("tool", await run(both)))
+    told = (question, message("assistant", both), message("tool", await TALK.run(both)))
     calls = calls_of(await collect(request(*told)))
     assert [call.args["symbol"] for call in calls] == ["삼성전자랑", "애플"]
     assert len({both.id, *(call.id for call in calls)}) == 3
@@ -160,14 +118,14 @@ def test_every_failed_call_gets_a_sentence_without_a_figure(status: ToolStatus, 
 
 @pytest.mark.parametrize(("text", "line"), [("why is that so", "offline assistant"), ("안녕하세요", "오프라인 도우미")])
 async def test_anything_else_gets_an_honest_introduction(text: str, line: str):
-    reply, results = await ask(text)
-    assert line in reply
-    assert not results
+    chunks = await collect(request(message("user", Text(text))))
+    assert line in text_of(chunks)
+    assert not calls_of(chunks)
 
 
 async def test_a_new_question_is_not_answered_from_old_results():
     call = ToolCall("c", "market__quote", {"symbol": "AAPL"})
-    old = (message("user", Text("AAPL?")), message("assistant", call), message("tool", await run(call)))
+    old = (message("user", Text("AAPL?")), message("assistant", call), message("tool", await TALK.run(call)))
     chunks = await collect(request(*old, message("assistant", Text("...")), message("user", Text("TSLA?"))))
     assert [each.args for each in calls_of(chunks)] == [{"symbol": "TSLA"}]
 
@@ -181,7 +139,7 @@ def test_no_fixed_sentence_holds_a_figure():
 
 async def test_without_tools_it_answers_from_the_facts_it_has():
     call = ToolCall("c", "market__quote", {"symbol": "AAPL"})
-    asked = (message("user", Text("AAPL?")), message("assistant", call), message("tool", await run(call)))
+    asked = (message("user", Text("AAPL?")), message("assistant", call), message("tool", await TALK.run(call)))
     assert text_of(await collect(request(*asked, tools=()))).startswith("**Apple (AAPL)** $")
 
 

@@ -65,7 +65,9 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
     """The question of a sentence that fits a pattern; None if a slot holds what it cannot mean."""
     given = {name.rstrip("0123456789"): text.strip() for name, text in found.groupdict().items() if text}
     bare = given.pop("bare", "")
-    slots = {**tokens, "name": _read_names(given.get("name", "")), "market": _read_market(given.get("market", ""))}
+    name = re.sub(r"^(?:the|an?|one) (?=\S)|(?<=\w)'s?$", "", given.get("name", ""), flags=re.IGNORECASE)
+    name = re.sub(r" (?:vs\.?|versus) ", " vs ", name, flags=re.IGNORECASE)
+    slots = {**tokens, "name": name, "market": _read_market(given.get("market", ""))}
     if _NOT_IN_NAME.search(slots["name"]) or _NOT_IN_NAME.search(slots["market"]):
         return None
     text = slots.pop("text")
@@ -73,7 +75,7 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
     is_follow_up = "and" in slots and slots.pop("and")
     is_again = is_follow_up or any(map(_THAT.fullmatch, slots.values())) or re.search("[가-힣][은는도]$", bare)
     is_timed = "period" in slots or "date" in slots
-    if is_timed and (is_now or re.search("volume|거래량", text)):
+    if is_timed and (is_now or "volume" in text or "거래량" in text):
         return None
     if kind == "history" and is_now:
         slots["period"] = "day"
@@ -86,17 +88,11 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
         del slots["name"]
         slots |= {"amount": "1", "base": base or ""}
     elif kind in ("quote", "history"):
-        kind = "history" if "period" in slots or "date" in slots else "quote"
+        kind = "history" if is_timed or "period" in slots else "quote"
     elif kind == "hours" and "holiday" in slots:
         kind = "calendar"
         slots.pop("tomorrow", "")
     return Question(kind=kind, slots=slots, is_bare=bool(bare), is_follow_up=bool(is_again))
-
-
-def _read_names(text: str) -> str:
-    """Names as they are looked up."""
-    text = re.sub(r"^(?:the|an?|one) (?=\S)|(?<=\w)'s?$", "", text, flags=re.IGNORECASE)
-    return re.sub(r" (?:vs\.?|versus) ", " vs ", text, flags=re.IGNORECASE)
 
 
 def _read_market(text: str) -> str:

@@ -62,9 +62,8 @@ class OfflineProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         decision = decide(request)
-        chunks = _say(decision, request.max_tokens) if isinstance(decision, str) else _call(decision)
         written = 0  # there is no tokenizer here: a word counts as a token
-        for chunk in chunks:
+        for chunk in _write_chunks(decision, request.max_tokens):
             written += isinstance(chunk, TextDelta | ToolInputDelta)
             if isinstance(chunk, Done):
                 yield UsageReport(Usage(input=_words_read(request), output=written))
@@ -148,28 +147,22 @@ def _complete(question: Question, last: Question | None) -> Question | None:
     slots = question.slots
     if last is None:
         return question if "name" in slots or question.kind not in _ABOUT_INSTRUMENTS else None
-    if question.is_bare and "name" in slots:
-        return _ask_again(question, last)
+    name = slots.get("name", "")
+    if question.is_bare and last.kind in ("hours", "calendar") and (market := find_venue(name)):
+        return replace(last, slots={**last.slots, "market": market.code})
+    if question.is_bare and question.is_follow_up and name and "name" in last.slots:  # "and Tesla?"
+        names = f"{last.slots['name']}, {name}" if last.kind == "compare" else name
+        return replace(last, slots={**last.slots, "name": names})
     if question.kind == "hours" and question.is_follow_up and "market" not in slots:
         return replace(question, slots={"market": last.slots.get("name") or last.slots.get("market", ""), **slots})
     if question.kind not in _ABOUT_INSTRUMENTS or "name" in slots:
         return question
-    if "name" not in last.slots or (question.kind == "history" and last.kind == "compare"):
-        return replace(last, slots={**last.slots, **slots})  # in another currency, over another time
     kept = ("name", "in") if "quantity" in slots else ("name",)
-    return replace(question, slots={**{slot: last.slots[slot] for slot in kept if slot in last.slots}, **slots})
-
-
-def _ask_again(question: Question, last: Question) -> Question:
-    """The last question about other instruments or another market: "and Tesla?". A bare name asks for its price."""
-    name = question.slots["name"]
-    if last.kind in ("hours", "calendar") and (market := find_venue(name)):
-        return replace(last, slots={**last.slots, "market": market.code})
-    if not question.is_follow_up or "name" not in last.slots:
-        return question
-    if last.kind == "compare":
-        name = f"{last.slots['name']}, {name}"
-    return replace(last, slots={**last.slots, "name": name})
+    carried = {slot: value for slot, value in last.slots.items() if slot in kept}
+    if "name" not in last.slots or (question.kind == "history" and last.kind == "compare"):
+        question = last  # in another currency, over another time
+        carried = dict(last.slots)
+    return replace(question, slots={**carried, **slots})
 
 
 def _choose_offer(now: Exchange, before: Exchange) -> Iterator[ToolCall]:
@@ -258,15 +251,13 @@ def _introduce(reply: str, request: ModelRequest, language: Language) -> str:
     return f"{reply}\n\n{written[language]}"
 
 
-def _say(text: str, most_words: int) -> Iterator[Chunk]:
-    words = _words(text)
-    for word in words[:most_words]:
-        yield TextDelta(word)
-    yield Done("max_tokens" if len(words) > most_words else "end")
-
-
-def _call(calls: Sequence[ToolCall]) -> Iterator[Chunk]:
-    for index, call in enumerate(calls):
+def _write_chunks(decision: str | Sequence[ToolCall], most_words: int) -> Iterator[Chunk]:
+    if isinstance(decision, str):
+        words = _words(decision)
+        yield from map(TextDelta, words[:most_words])
+        yield Done("max_tokens" if len(words) > most_words else "end")
+        return
+    for index, call in enumerate(decision):
         yield ToolUseStart(call.id, call.name, index)
         for word in _words(msgspec.json.encode(call.args).decode()):
             yield ToolInputDelta(word, index)
