@@ -5,116 +5,72 @@
 """
 
 ANSWERED = r"""
-What is AAPL trading at? => quote AAPL | price of apple => quote AAPL
-apple tesla price => quote AAPL; quote TSLA | how much is Tesla? => quote TSLA
+What is AAPL trading at? => quote AAPL | price of apple => quote AAPL | apple tesla price => quote AAPL; quote TSLA
 Apple's stock price, please => quote AAPL | Can you tell me what Google is worth today? => quote GOOGL
 How much are Tesla and Bitcoin? => quote TSLA; quote BTC-USD
 What's the price of SK hynix, NVDA and samsung electronics? => quote 000660; quote NVDA; quote 005930
 what's the dollar exchange rate? => quote USD/KRW | Quote for BRK.B. => quote BRK.B | BRK-B? => quote BRK.B
 AAPL? => quote AAPL | $TSLA => quote TSLA | 005930 => quote 005930 | price of Bank of America => quote BAC
-Bank of America and Johnson & Johnson price => quote BAC; quote JNJ
-How much is Johnson & Johnson? => quote JNJ | s&p 500 => quote SPX | btc => quote BTC-USD
-eth price in won => quote ETH-USD in KRW
-how much is one ethereum in bitcoin => quote ETH-USD in BTC
-tell me about Disney => quote DIS | hey, msft? => quote MSFT
+How much is Johnson & Johnson? => quote JNJ | eth price in won => quote ETH-USD in KRW
+how much is one ethereum in bitcoin => quote ETH-USD in BTC | tell me about Disney => quote DIS
 NVDA volume => quote NVDA | What was Apple's previous close? => quote AAPL
-samsung price => which 005930,207940,006400 | LG price => which 373220,051910,066570
-price of teslla => near TSLA | microsft stock => near MSFT | appel price => near AAPL
+samsung price => which 005930,207940,006400 | LG price => which 373220,051910,066570 | price of teslla => near TSLA
 kakao bank price => quote 323410 | How has Apple done this month? => history AAPL this_month
-How did Samsung Electronics do last week? => history 005930 last_week
 Tesla over the past year => history TSLA year | AAPL ytd => history AAPL year_to_date
 How did nvidia do yesterday? => history NVDA yesterday
-Bitcoin's performance over 3 months => history BTC-USD quarter | How is Apple doing? => quote AAPL
-compare apple and tesla => compare AAPL,TSLA month
-Apple vs Microsoft vs Google this year => compare AAPL,GOOGL,MSFT year_to_date
-Is the market open? => hours KRX,NYSE | when does New York open? => hours NYSE
-Is the US market open now? => hours NYSE | is nasdaq closed today? => hours NASDAQ
+Bitcoin's performance over 3 months => history BTC-USD quarter | compare apple and tesla => compare AAPL,TSLA month
+Apple vs Microsoft vs Google this year => compare AAPL,GOOGL,MSFT year_to_date | Is the market open? => hours KRX,NYSE
+when does New York open? => hours NYSE | is nasdaq closed today? => hours NASDAQ
 crypto trading hours => hours CRYPTO | when does Tesla trading open? => hours NASDAQ
 next market holidays => calendar KRX,NYSE | When is the next NYSE holiday? => calendar NYSE
 100 USD to KRW => convert 100 USD KRW | convert 2,500.50 euros to dollars => convert 2500.50 EUR USD
-How much is $1.5k in won? => convert 1500 USD KRW | 500000 won in dollars => convert 500000 KRW USD
-0.5 btc in usd => convert 0.5 BTC USD | show my portfolio => portfolio USD | my holdings in won => portfolio KRW
-hello => say help | thanks! => say thanks | help => say help | what can you do? => say help
-what does one share of microsoft cost => quote MSFT | 2.5 ethereum in dollars => convert 2.5 ETH USD
-how much was bitcoin on january 1st => history BTC-USD 01-01
-tesla this week => history TSLA this_week | tesla last week => history TSLA last_week
-apple last quarter => history AAPL last_quarter | apple in the past quarter => history AAPL quarter
-apple dividend => lacking dividends | apple p/e ratio => lacking P/E ratios
-market cap of nvidia => lacking market capitalisations
-apple earnings date => lacking company results | tesla news => news TSLA
-100 canadian dollars in won => near USD/KRW | 100 australian dollars to usd => near USD/KRW
-what's the date => clock
+How much is $1.5k in won? => convert 1500 USD KRW | show my portfolio => portfolio USD
+my holdings in won => portfolio KRW | hello => say help | thanks! => say thanks | help => say help
+what can you do? => say help | what does one share of microsoft cost => quote MSFT
+2.5 ethereum in dollars => convert 2.5 ETH USD | how much was bitcoin on january 1st => history BTC-USD 01-01
+apple in the past quarter => history AAPL quarter | apple earnings date => lacking company results
+tesla news => news TSLA | 100 canadian dollars in won => near USD/KRW | what's the date => clock
 is the stock market open on christmas day => calendar KRX,NYSE christmas
-how much has meta lost this week => history META this_week
-give me amazon's market cap => lacking market capitalisations
-what's the p/e of apple => lacking P/E ratios
-dividend yield of coca cola => lacking dividends
-1000 yen in won please => convert 1000 JPY KRW
-5 million won in euros => convert 5000000 KRW EUR | what's 3.5k usd in yen => convert 3500 USD JPY
-0 dollars in won => convert 0 USD KRW | how much did the s&p 500 gain last year => history SPX last_year
-what is apple trading at after hours => lacking prices outside the session
-pre-market nvidia => lacking prices outside the session
-how volatile is tesla => lacking volatility figures | my portfolio in dollars => portfolio USD
+how much has meta lost this week => history META this_week | what's the p/e of apple => lacking P/E ratios
+1000 yen in won please => convert 1000 JPY KRW | 5 million won in euros => convert 5000000 KRW EUR
+what's 3.5k usd in yen => convert 3500 USD JPY | 0 dollars in won => convert 0 USD KRW
+how much did the s&p 500 gain last year => history SPX last_year
+what is apple trading at after hours => lacking prices outside the session | my portfolio in dollars => portfolio USD
 eth/btc => quote ETH-USD; quote BTC-USD | usd krw last year => history USD/KRW last_year
 the price of AAPL on 2026-02-30 => NoSuchSession | apple on 2026-11-14 => NoSuchSession
-samsung preferred price => near 005930,207940,006400
-price for 1,000 shares of kakao => quote 035720; calc 45750000 | price of xyzzy => nothing | compare => nothing
-are these real prices? => nothing | ㅋㅋㅋ => nothing | what's the nikkei at => nothing | gold in won => nothing
-oil price => nothing | 30 year mortgage rate => nothing | 50 swiss francs in won => nothing | 2+2 => nothing
-is london open now => nothing | convert 50 to euro => nothing | when does the tokyo exchange open => nothing
-price of silver in euros => nothing | sqrt(2)*10 => nothing | 2^10 => nothing | 100/0 => nothing
+samsung preferred price => near 005930,207940,006400 | price of xyzzy => nothing | compare => nothing
+are these real prices? => nothing | ㅋㅋㅋ => nothing | gold in won => nothing | oil price => nothing
+30 year mortgage rate => nothing | 50 swiss francs in won => nothing | is london open now => nothing
+convert 50 to euro => nothing | when does the tokyo exchange open => nothing | price of silver in euros => nothing
 What is 삼성전자 trading at? => quote 005930 | 삼성전자 현재 주가 알려줘 => quote 005930
-삼성전자 애플 주가 => quote 005930; quote AAPL | 하이닉스 얼마야? => quote 000660 | 하이닉스 => quote 000660
-삼성바이오로직스? => quote 207940 | 삼성전자는 지금 얼마인가요 => quote 005930 | 애플의 현재가는? => quote AAPL
-SK 하이닉스 시세 좀 알려주세요 => quote 000660 | 오늘 하이닉스 주가 => quote 000660
-삼성전자주가 얼마임 => quote 005930 | 삼성전자랑 애플 얼마예요? => quote 005930; quote AAPL
-AAPL과 TSLA 주가 알려줘 => quote AAPL; quote TSLA | 테슬라 몇 달러야? => quote TSLA in USD
-애플 몇 원이야? => quote AAPL in KRW | 애플 원화로 얼마야? => quote AAPL in KRW | 환율 알려줘 => quote USD/KRW
-유로 환율 얼마야 => quote EUR/USD | 삼전 얼마임? => quote 005930 | 하닉 시세좀 => quote 000660
-카뱅 주가 => quote 323410 | 비트 얼마 => quote BTC-USD | 코스피 지수 얼마야 => quote KOSPI
-삼성전자우 주가 => quote 005935 | 카카오는 어때? => quote 035720 | 테슬라 오늘 어때요 => quote TSLA
-엔비디아 거래량 알려줘 => quote NVDA | 뱅크오브아메리카 주가 => quote BAC | 네카오 얼마야 => which 035420,035720
-삼성 주가 알려줘 => which 005930,207940,006400 | 현대 주가 => which 005380,012330 | 테슬러 주가 => near TSLA
-카카오페이 주가 => near 035720 | 애플 이번 달에 얼마나 올랐어? => history AAPL this_month
-삼성전자 지난주 등락 => history 005930 last_week | 비트코인 1년 수익률 => history BTC-USD year
-어제 하이닉스 주가 => history 000660 yesterday | 네이버 올해 흐름 어때 => history 035420 year_to_date
-셀트리온 3개월 추이 => history 068270 quarter | 기아 6개월 추이 => chart 000270 6M
-삼성전자 올랐어? => quote 005930 | 삼성전자와 하이닉스 비교해줘 => compare 000660,005930 month
-장 열렸어? => hours KRX
-미국장 언제 열려? => hours NYSE | 나스닥 몇 시에 열려? => hours NASDAQ
-코인은 거래 시간이 어떻게 돼? => hours CRYPTO | 오늘 장 마감 언제야 => hours KRX | 휴장일 알려줘 => calendar KRX
-미국 휴장일 언제야? => calendar NYSE | 100달러는 얼마야? => convert 100 USD KRW
-50만원은 몇 달러야? => convert 500000 KRW USD | 3만5천원 유로로 => convert 35000 KRW EUR
-1억 2천만원을 달러로 바꾸면? => convert 120000000 KRW USD | 백만 원은 몇 달러야? => convert 1000000 KRW USD
-100엔 환전하면 얼마야 => convert 100 JPY KRW | 내 포트폴리오 보여줘 => portfolio KRW
-보유 종목 달러로 보여줘 => portfolio USD | 비트코인 전망 어때? => lacking 전망
-안녕하세요 => say help | 하이 => say help | 고마워 => say thanks | 도움말 => say help
-뭐 할 수 있어? => say help | 애플 한 주에 얼마야 => quote AAPL
-테슬라 10주 원화로 얼마야 => quote TSLA in KRW; calc 4406580
+삼성전자 애플 주가 => quote 005930; quote AAPL | 하이닉스 얼마야? => quote 000660
+SK 하이닉스 시세 좀 알려주세요 => quote 000660 | AAPL과 TSLA 주가 알려줘 => quote AAPL; quote TSLA
+테슬라 몇 달러야? => quote TSLA in USD | 애플 원화로 얼마야? => quote AAPL in KRW | 환율 알려줘 => quote USD/KRW
+유로 환율 얼마야 => quote EUR/USD | 코스피 지수 얼마야 => quote KOSPI | 삼성전자우 주가 => quote 005935
+카카오는 어때? => quote 035720 | 엔비디아 거래량 알려줘 => quote NVDA | 네카오 얼마야 => which 035420,035720
+삼성 주가 알려줘 => which 005930,207940,006400 | 테슬러 주가 => near TSLA | 카카오페이 주가 => near 035720
+애플 이번 달에 얼마나 올랐어? => history AAPL this_month | 삼성전자 지난주 등락 => history 005930 last_week
+비트코인 1년 수익률 => history BTC-USD year | 어제 하이닉스 주가 => history 000660 yesterday
+기아 6개월 추이 => chart 000270 6M | 삼성전자와 하이닉스 비교해줘 => compare 000660,005930 month
+장 열렸어? => hours KRX | 미국장 언제 열려? => hours NYSE | 나스닥 몇 시에 열려? => hours NASDAQ
+코인은 거래 시간이 어떻게 돼? => hours CRYPTO | 휴장일 알려줘 => calendar KRX | 미국 휴장일 언제야? => calendar NYSE
+100달러는 얼마야? => convert 100 USD KRW | 3만5천원 유로로 => convert 35000 KRW EUR
+1억 2천만원을 달러로 바꾸면? => convert 120000000 KRW USD | 100엔 환전하면 얼마야 => convert 100 JPY KRW
+내 포트폴리오 보여줘 => portfolio KRW | 보유 종목 달러로 보여줘 => portfolio USD | 비트코인 전망 어때? => lacking 전망
+안녕하세요 => say help | 고마워 => say thanks | 도움말 => say help | 뭐 할 수 있어? => say help
+애플 한 주에 얼마야 => quote AAPL | 테슬라 10주 원화로 얼마야 => quote TSLA in KRW; calc 4406580
 이더리움 2개는 몇 원이야 => quote ETH-USD in KRW; calc 8800194
 삼성전자 11월 2일 종가 얼마였어 => history 005930 11-02 | 2026년 10월 1일 애플 종가 => history AAPL 2026-10-01
-카카오 3분기 실적 => lacking 실적 | 현대차 배당금 얼마야 => lacking 배당
-삼성전자 시가총액 => lacking 시가총액 | 삼성전자 시가 => lacking 시가
-애플 이번 주엔 어땠어 => history AAPL this_week
-비트코인 올해엔 얼마나 올랐어 => history BTC-USD year_to_date
+카카오 3분기 실적 => lacking 실적 | 삼성전자 시가총액 => lacking 시가총액 | 삼성전자 시가 => lacking 시가
 지난달엔 테슬라 어땠어? => history TSLA last_month | 테슬라 최근 한 달 수익률 => history TSLA month
-애플 엔화로 얼마 => quote AAPL in JPY | 만 엔은 원화로 얼마야 => convert 10000 JPY KRW
-엔화 환율 => quote USD/JPY | 파운드 원화로 => convert 1 GBP KRW | 코스닥 지수 얼마야 => near KOSPI
-코스피 => quote KOSPI | 오늘 며칠이야 => clock | 오늘 무슨 요일이야? => clock
+애플 엔화로 얼마 => quote AAPL in JPY | 엔화 환율 => quote USD/JPY | 파운드 원화로 => convert 1 GBP KRW
+코스닥 지수 얼마야 => near KOSPI | 코스피 => quote KOSPI | 오늘 며칠이야 => clock
 설날에 장 열려? => calendar KRX 설날 | 내일 한국장 열려? => hours KRX tomorrow
 크리스마스에 미국장 쉬어? => calendar NYSE 성탄절 | 비트코인 3개면 얼마야 => quote BTC-USD; calc 260682.24
-이더리움 0.3개 원화로 => quote ETH-USD in KRW; calc 1320029.1
-애플 2026년 11월 2일 종가 => history AAPL 2026-11-02 | 엔비디아 시가총액 => lacking 시가총액
-애플 배당금 얼마야 => lacking 배당 | 삼성전자 PER => lacking PER
-엔 얼마야 => quote USD/JPY | 100엔은 몇 원이야 => convert 100 JPY KRW
-만원이면 몇 달러 => convert 10000 KRW USD | 1억 5천만원은 몇 달러야 => convert 150000000 KRW USD
-3천달러 원화로 => convert 3000 USD KRW | 달러 오천불 원으로 => near USD/KRW
-1.5억원 유로로 => convert 150000000 KRW EUR
-수능날 장 몇 시에 열어 => calendar KRX 12 | 삼일절에 증시 쉬나요 => calendar KRX 삼일절
-미국 추수감사절 휴장이야? => calendar NYSE 추수감사절 | S&P500 작년 수익률 => history SPX last_year
-포트폴리오 원화로 보여줘 => portfolio KRW | 애플이랑 테슬라 작년 비교 => compare AAPL,TSLA last_year
-애플 시간외 => lacking 시간외 시세 | 하이닉스 평균 가격 한 달 => near 000660
-오늘이엔엠 주가 => nothing | 비교해줘 => nothing | 금값 얼마야 => nothing | 일본장 열렸어? => nothing
+달러 오천불 원으로 => near USD/KRW | 수능날 장 몇 시에 열어 => calendar KRX 12
+삼일절에 증시 쉬나요 => calendar KRX 삼일절 | 미국 추수감사절 휴장이야? => calendar NYSE 추수감사절
+S&P500 작년 수익률 => history SPX last_year | 애플이랑 테슬라 작년 비교 => compare AAPL,TSLA last_year
+하이닉스 평균 가격 한 달 => near 000660 | 오늘이엔엠 주가 => nothing | 비교해줘 => nothing | 일본장 열렸어? => nothing
 다우지수 얼마야 => nothing | 내 수익률 얼마야 => nothing
 """
 
@@ -133,33 +89,31 @@ apple price, not tesla | how much is apple minus tesla | is apple above 200? | i
 did apple close higher than yesterday? | tesla low of the day | what was the open of nvidia
 bitcoin on christmas 2025 | apple last friday | apple three days ago | price of tesla 2 weeks ago
 how was apple in march | how did apple do in the first half of the year | AAPL q3 2025
-apple between 2026-01-05 and 2026-02-05 | nvidia last 10 days | who is the ceo of apple
-why did tesla fall today | top gainers today | dow jones | 1 dollar in won tomorrow
-what was 100 dollars in won a year ago | 100 dollars and 50 euros in won | 5.000 euro in dollars
-1 000 dollars in won | 100 dollars in won and yen | 15% of 80 dollars | what's 1000/8
-how long until the us market closes | 엔비디아 세 주 사면 얼마 들어? | 삼성전자 50주랑 카카오 30주 합치면 얼마?
-하이닉스 100주 있는데 얼마 벌었어? | 삼성전자 9만원이면 살까 | 애플 빼고 테슬라만 알려줘 | 애플 말고 테슬라 얼마야
-삼성전자 5만원에 샀는데 지금 수익률 몇 프로야 | 애플이 테슬라보다 비싸? | 삼성전자 그저께 종가
-네이버 작년 12월에 얼마였어? | 카카오 상반기 수익률 | 10,5유로 원화로 | 마이너스 100달러 원화로 | -50만원 달러로
-호주달러 환율 | 위안화 환율 | 내일 환율 얼마 될까 | 비트코인 언제 1억 가? | 3 곱하기 7은? | 일요일에 장 열려?
-apple and tesla price in won and yen | 10 shares of the s&p 500 | compare apple and tesla volume
-euro vs dollar | 삼성전자 주가 알려주고 10주면 얼마야 | tesla yesterday's high | 삼성전자 최고가 얼마야
-애플 작년 오늘 주가 | how much is apple / tesla | what is half a bitcoin worth in euros
+apple between 2026-01-05 and 2026-02-05 | nvidia last 10 days | who is the ceo of apple | why did tesla fall today
+top gainers today | dow jones | 1 dollar in won tomorrow | what was 100 dollars in won a year ago
+100 dollars and 50 euros in won | 5.000 euro in dollars | 1 000 dollars in won | 100 dollars in won and yen
+15% of 80 dollars | what's 1000/8 | how long until the us market closes | 엔비디아 세 주 사면 얼마 들어?
+삼성전자 50주랑 카카오 30주 합치면 얼마? | 하이닉스 100주 있는데 얼마 벌었어? | 삼성전자 9만원이면 살까
+애플 빼고 테슬라만 알려줘 | 애플 말고 테슬라 얼마야 | 삼성전자 5만원에 샀는데 지금 수익률 몇 프로야
+애플이 테슬라보다 비싸? | 삼성전자 그저께 종가 | 네이버 작년 12월에 얼마였어? | 카카오 상반기 수익률 | 10,5유로 원화로
+마이너스 100달러 원화로 | -50만원 달러로 | 호주달러 환율 | 위안화 환율 | 내일 환율 얼마 될까 | 비트코인 언제 1억 가?
+3 곱하기 7은? | 일요일에 장 열려? | apple and tesla price in won and yen | 10 shares of the s&p 500
+compare apple and tesla volume | euro vs dollar | 삼성전자 주가 알려주고 10주면 얼마야 | tesla yesterday's high
+삼성전자 최고가 얼마야 | 애플 작년 오늘 주가 | how much is apple / tesla | what is half a bitcoin worth in euros
 apple vs microsoft since january | what did nvidia close at on friday | apple, but in swiss francs
 convert 1 000 000 won to dollars | $20 and €30 in won | what happens to apple if rates rise
 remind me tomorrow to check apple | is the market open on christmas eve | is nyse open right now in seoul time
-nasdaq composite today | what was the kospi in 1997 | highest price of apple ever
-lowest close of tesla this month | average price of apple over the last 30 days | volume of nvidia yesterday
-apple price tomorrow | what was apple yesterday minus today | is 300 dollars a good price for tesla
-if i invested 1000 dollars in apple last year what would i have now
-how much is 10 shares of apple and 5 of tesla | how much is my portfolio down since monday
-which of my stocks is the worst | is the won stronger than yesterday | what's apple not in dollars
-compare apple tesla nvidia and doge | apple between march and june | twice the price of apple
-what is samsung electronics in dollars and yen | negative 5 dollars in won | 삼성전자 50주 팔면 얼마
-삼성전자 3개월 전 가격 | 지난주 금요일 테슬라 종가 | 현대차 상장 이후 수익률 | 카카오 액면가 | 내일 코스피 오를까
-반 비트코인 얼마 | 유로 100 엔으로 | 유가 알려줘 | 코스닥 지수 | 나스닥 100 지수 | 5만원의 3.3%
-연 4% 적금 월 50만원 2년 | 내 주식 중 제일 많이 떨어진 거 | 내가 애플 얼마에 샀지 | 애플 말고 테슬라
-삼성 빼고 LG만 | 테슬라 장전 가격 | 카카오 어제 거래량 | 네이버 최고가 언제였어 | 애플 두 배 | 애플 가격 부가세 빼고
+nasdaq composite today | what was the kospi in 1997 | highest price of apple ever | lowest close of tesla this month
+average price of apple over the last 30 days | Volume of NVIDIA yesterday | apple price tomorrow
+what was apple yesterday minus today | is 300 dollars a good price for tesla
+if i invested 1000 dollars in apple last year what would i have now | how much is 10 shares of apple and 5 of tesla
+how much is my portfolio down since monday | which of my stocks is the worst | is the won stronger than yesterday
+what's apple not in dollars | compare apple tesla nvidia and doge | apple between march and june
+twice the price of apple | what is samsung electronics in dollars and yen | negative 5 dollars in won
+삼성전자 50주 팔면 얼마 | 삼성전자 3개월 전 가격 | 지난주 금요일 테슬라 종가 | 현대차 상장 이후 수익률 | 카카오 액면가
+내일 코스피 오를까 | 반 비트코인 얼마 | 유로 100 엔으로 | 유가 알려줘 | 코스닥 지수 | 나스닥 100 지수 | 5만원의 3.3%
+연 4% 적금 월 50만원 2년 | 내 주식 중 제일 많이 떨어진 거 | 내가 애플 얼마에 샀지 | 애플 말고 테슬라 | 삼성 빼고 LG만
+테슬라 장전 가격 | 카카오 어제 거래량 | 네이버 최고가 언제였어 | 애플 두 배 | 애플 가격 부가세 빼고
 52 week high of Apple | apple high today | 하이닉스 오늘 고가 | 테슬라 52주 최고가 | 지금 뉴욕 몇 시야 | bye
 애플이랑 테슬라 중에 뭐가 더 올랐어?
 """
@@ -194,29 +148,18 @@ apple this quarter => history AAPL this_quarter | 삼성전자 100주 가격 => 
 애플 10주 사려면 => short
 
 코스피 지금 몇이야 => quote KOSPI | 이번주 코스피 어땠어? => history KOSPI this_week
-그건 한달동안 어땠어? => history KOSPI month | 그거 한달 전이랑 비교해줘 => short
-삼성전자 말고 LG전자는? => short | 추석에 장 열려? => calendar KRX 추석
-크리스마스에 미국장 쉬어? => calendar NYSE 성탄절 | 설날 연휴 휴장일 => calendar KRX 설날 | 지금 몇시야 => clock
+그건 한달동안 어땠어? => history KOSPI month | 그거 한달 전이랑 비교해줘 => short | 삼성전자 말고 LG전자는? => short
+추석에 장 열려? => calendar KRX 추석 | 크리스마스에 미국장 쉬어? => calendar NYSE 성탄절
+설날 연휴 휴장일 => calendar KRX 설날 | 지금 몇시야 => clock
 
 is the korean market open tomorrow? => hours KRX tomorrow | what day is it today => clock
 what is 17% of 4500 => short | 12*(3+4) => nothing | how many won is one euro => convert 1 EUR KRW
 two hundred dollars in won => near USD/KRW
 AAPL MSFT GOOGL AMZN META => quote AAPL; quote MSFT; quote GOOGL; quote AMZN; quote META
 
-show my portfolio => portfolio USD | how much did I gain? => nothing
-
-KODEX 200 => quote 069500 | KODEX 200 얼마 => quote 069500 | s&p 500 etf => quote SPY
-나스닥 100 ETF => quote QQQ
-
-apple over 5 years => short | year => nothing
-
-애플 5년 수익률 => short | 한 분기 => short
+KODEX 200 => quote 069500 | KODEX 200 얼마 => quote 069500 | s&p 500 etf => quote SPY | 나스닥 100 ETF => quote QQQ
 
 LG price => which 373220,051910,066570 | LG전자 => quote 066570 | 3 => short
-
-compare apple => short | and tesla => quote TSLA
-
-삼숭전자 얼마야 => near 005930,005935 | 네 => short
 
 gold price => nothing | 나스닥 지수 => short | doge => nothing | write me a poem => short | 코스닥은? => nothing
 
@@ -240,44 +183,27 @@ LG 얼마야 => which 373220,051910,066570 | 전자 => quote 066570 | 이번달�
 AAPL => quote AAPL | 50 shares in won => quote AAPL in KRW; calc 15190550
 what was it on 2026-03-03 => history AAPL 2026-03-03 | and yesterday => history AAPL yesterday
 
-tesla price => quote TSLA | how does apple compare to last month => short | apple vs last year => short
-
 100달러 원화로 => convert 100 USD KRW | 유로로는? => convert 100 USD EUR | 어제는? => short
 
 tesla price => quote TSLA | and a year ago? => short | and twice that? => nothing
 and in pounds? => quote TSLA in GBP
 
-microsoft price => quote MSFT | what about doge? => nothing | in won => quote MSFT in KRW
-
-samsung price => which 005930,207940,006400 | neither => short
-
-compare apple and tesla => compare AAPL,TSLA month | only apple => short | since march => short
-
-테슬라 얼마야 => quote TSLA | 그럼 10주는? => quote TSLA; calc 3234.9 | 작년 이맘때엔? => nothing
-엔으로는? => quote TSLA in JPY
-
-카카오 얼마야 => quote 035720 | 뱅크는? => nothing | 둘 다 한 달 => short
-
 삼성전자 주가 => quote 005930 | 우선주는? => nothing | 달러로 => quote 005930 in USD
 어제는? => history 005930 yesterday
-
-환율 => quote USD/KRW | 유로 => quote EUR/USD | 반대로 => nothing
 
 비트코인 올해 => history BTC-USD year_to_date | 이더리움은? => history ETH-USD year_to_date
 작년엔? => history ETH-USD last_year | 둘 비교해줘 => short
 
-What is AAPL trading at? => quote AAPL | and in won? => quote AAPL in KRW
-what about MSFT? => quote MSFT in KRW | and last month? => history MSFT last_month
-and Tesla? => history TSLA last_month | thanks => say thanks | is it open? => hours NASDAQ
+What is AAPL trading at? => quote AAPL | and in won? => quote AAPL in KRW | what about MSFT? => quote MSFT in KRW
+and last month? => history MSFT last_month | and Tesla? => history TSLA last_month | thanks => say thanks
+is it open? => hours NASDAQ
 
-삼성전자 현재 주가 알려줘 => quote 005930 | 그리고 카카오는? => quote 035720
-그럼 달러로는? => quote 035720 in USD | 지난달은? => history 035720 last_month | 네이버는 어때? => quote 035420
-25만원 넘으면 알려줘 => short | 내 알림 => short | 알림 모두 삭제 => short | 내 알림 보여줘 => short
+삼성전자 현재 주가 알려줘 => quote 005930 | 그리고 카카오는? => quote 035720 | 그럼 달러로는? => quote 035720 in USD
+지난달은? => history 035720 last_month | 네이버는 어때? => quote 035420 | 25만원 넘으면 알려줘 => short
+내 알림 => short | 알림 모두 삭제 => short | 내 알림 보여줘 => short
 
 삼성전자 지금 얼마야? => quote 005930 | 애플은 이번 달에 뭐 했어? => history AAPL this_month
 지난주는? => history AAPL last_week
-
-네카오 얼마야 => which 035420,035720 | 카카오 => quote 035720
 
 삼성 이번 달 수익률 => which 005930,207940,006400 | 바이오로직스 => history 207940 this_month
 
@@ -287,8 +213,6 @@ LG price => which 373220,051910,066570 | 066570 => quote 066570
 
 price of teslla => near TSLA | yes => quote TSLA
 
-price of teslla => near TSLA | no => short
-
 compare samsung and apple => which 005930,207940,006400 | SDI => compare 006400,AAPL month
 
 compare apple and tesla => compare AAPL,TSLA month | what about nvidia? => compare AAPL,NVDA,TSLA month
@@ -296,20 +220,15 @@ this year => compare AAPL,NVDA,TSLA year_to_date
 
 100 USD to KRW => convert 100 USD KRW | and in yen? => convert 100 USD JPY | and 500? => short
 
-100달러는 얼마야? => convert 100 USD KRW | 엔화로는? => convert 100 USD JPY
-그럼 200달러는? => convert 200 USD KRW
+100달러는 얼마야? => convert 100 USD KRW | 엔화로는? => convert 100 USD JPY | 그럼 200달러는? => convert 200 USD KRW
 
 내 포트폴리오 보여줘 => portfolio KRW | 달러로는? => portfolio USD
-
-미국장 열렸어? => hours NYSE | 오늘 하이닉스 => quote 000660
 
 is the US market open? => hours NYSE | Korea? => hours KRX | Tesla? => quote TSLA
 
 미국장 열렸어? => hours NYSE | 한국은? => hours KRX | 휴장일은 언제야? => calendar KRX
 
 What is Apple at? => quote AAPL | what is its change this week? => history AAPL this_week | why? => short
-
-How much is Tesla? And Apple? => short | in won? => short
 """
 """Each depends on the lines before it. A blank line begins another conversation."""
 
@@ -317,8 +236,8 @@ TRIAL = r"""
 apple on march 3 last year => short | 작년 11월 2일 애플 종가 => short | 삼성전자 작년 3월 3일 종가 => short
 2025년 3월 3일 애플 종가 => history AAPL 2025-03-03
 
-1억 2천 달러로 => short | 1억 2천 원은 몇 달러야 => short | 1억2천 원은 몇 달러야 => short
-3억 5천 달러로 => short | 1억 2천 달러 원화로 => short | 1억2천만원은 몇 달러야 => convert 120000000 KRW USD
+1억 2천 달러로 => short | 1억 2천 원은 몇 달러야 => short | 1억2천 원은 몇 달러야 => short | 3억 5천 달러로 => short
+1억 2천 달러 원화로 => short | 1억2천만원은 몇 달러야 => convert 120000000 KRW USD
 
 삼성전자 PER 얼마야 => lacking PER | 애플 per 알려줘 => lacking PER | PER이 뭐야? => lacking PER
 
@@ -343,8 +262,8 @@ apple price at open => lacking opening prices | closing price of tesla on 3 marc
 apple opened at => lacking opening prices | apple close yesterday => history AAPL yesterday
 
 P/E ratio of apple => lacking P/E ratios | yes => short | why did tesla fall? => short
-market cap of apple => lacking market capitalisations | 애플 시가총액 => lacking 시가총액
-애플 배당 => lacking 배당 | 애플 실적발표 => lacking 실적 | apple EPS => lacking earnings per share
+market cap of apple => lacking market capitalisations | 애플 시가총액 => lacking 시가총액 | 애플 배당 => lacking 배당
+애플 실적발표 => lacking 실적 | apple EPS => lacking earnings per share
 
 쿠팡 => nothing | 도지코인 => nothing | 코스닥 => nothing | 나스닥 지수 => short | 다우 => nothing | gold => nothing
 SK => nothing
@@ -356,8 +275,8 @@ what about yesterday => history TSLA yesterday
 
 내일 수능인데 주식시장 몇시에 시작해? => calendar KRX 12 | 수능날 장 몇시에 열어? => calendar KRX 12
 does the korean stock market open late tomorrow? => hours KRX tomorrow
-is the market open on csat day? => calendar KRX 12
-블랙프라이데이 => nothing | black friday => short | christmas eve => short
+is the market open on csat day? => calendar KRX 12 | 블랙프라이데이 => nothing | black friday => short
+christmas eve => short
 """
 """The second user trial, sections 2 (H1 to H5) and 3 (7, 8, 9 and 12), in their order."""
 

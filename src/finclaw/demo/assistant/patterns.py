@@ -70,9 +70,9 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
     slots = {**tokens, "name": name, "market": _read_market(given.get("market", ""))}
     if _NOT_IN_NAME.search(slots["name"]) or _NOT_IN_NAME.search(slots["market"]):
         return None
-    text = slots.pop("text")
-    is_now = "now" in slots and slots.pop("now")
-    is_follow_up = "and" in slots and slots.pop("and")
+    text = slots.pop("text").casefold()
+    is_now = slots.pop("now", "")
+    is_follow_up = slots.pop("and", "")
     is_again = is_follow_up or any(map(_THAT.fullmatch, slots.values())) or re.search("[가-힣][은는도]$", bare)
     is_timed = "period" in slots or "date" in slots
     if is_timed and (is_now or "volume" in text or "거래량" in text):
