@@ -159,7 +159,7 @@ AAPL MSFT GOOGL AMZN META => quote AAPL; quote MSFT; quote GOOGL; quote AMZN; qu
 
 KODEX 200 => quote 069500 | KODEX 200 얼마 => quote 069500 | s&p 500 etf => quote SPY | 나스닥 100 ETF => quote QQQ
 
-LG price => which 373220,051910,066570 | LG전자 => quote 066570 | 3 => short
+LG price => which 373220,051910,066570 | LG전자 => quote 066570 | 3 => short | first => short | 두 번째 => short
 
 gold price => nothing | 나스닥 지수 => short | doge => nothing | write me a poem => short | 코스닥은? => nothing
 

@@ -148,7 +148,8 @@ _SLOTS: Final = {"n": ("name", "[^<>]+?"), "m": ("market", "[^<>]*?")}
 _NOT_IN_NAME: Final = re.compile(
     r"\b(?:not|without|except|minus|than|why|but|if|should|since|before|after|until|between|from|ago|per|both|them)\b"
     r"|'s | / |[?!;]|말고|빼고|보다|왜|제외|어제|작년|요일|둘|(?:개월|달|년|일|주) ?전"
-    r"|^(?:the|an?|my|your|any|every|all|yes|yeah|ok(?:ay)?|no|nope|neither|none|네|예|응|아니요?|아니오|bye|\d{1,2}번?)$"
+    r"|^(?:the|an?|my|your|any|every|all|yes|yeah|ok(?:ay)?|no|nope|neither|none|네|예|응|아니요?|아니오"
+    r"|bye|first|second|third|[첫두세] ?번째|\d{1,2}번?)$"
 )
 _THAT: Final = re.compile("it|its|that|this|그거|그건|그게|그것", re.IGNORECASE)
 _MARKET: Final = re.compile(
