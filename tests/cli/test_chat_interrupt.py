@@ -1,9 +1,12 @@
 """Ctrl-C at the worst moment: between an answer and the prompt, and between the prompt and the answer."""
 
+import importlib.util
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from tests.cli.chat_terminal import python_at_terminal
 
 from finclaw.cli.chat.commands import Completer, KnownCommands
 from finclaw.cli.chat.conversation import TerminalChat
@@ -97,3 +100,26 @@ def test_interrupt_right_behind_the_line_stops_its_answer() -> None:
     shown = chat(feed, link, Hand(feed, "go", after=lambda: feed.put(Interrupted())))
     assert link.stops == ["m-1"]
     assert "Stopped." in shown
+
+
+READ_A_LINE = """
+import ctypes, functools, pathlib, readline, sys
+from finclaw.cli.chat.commands import Completer, KnownCommands
+from finclaw.cli.chat.event_queue import EventQueue
+from finclaw.cli.chat.keyboard import LineHistory, PlainKeyboard
+
+events = EventQueue()
+completer = Completer(KnownCommands("/"))
+keyboard = PlainKeyboard(LineHistory(pathlib.Path(sys.argv[1])), events, completer)
+readline.set_pre_input_hook(functools.partial(ctypes.CDLL(None)["raise"], 2))
+keyboard.read_line()
+print("interrupted")
+"""
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("readline"), reason="needs a Python with readline")
+async def test_interrupt_between_the_prompt_and_the_wait_for_a_key_is_noticed(tmp_path: Path) -> None:
+    """The hook raises the signal by a function that does not make Python look for signals."""
+    with python_at_terminal(READ_A_LINE, str(tmp_path)) as terminal:
+        await terminal.expect("interrupted")
+        assert await terminal.ended() == 0

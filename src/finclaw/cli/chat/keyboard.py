@@ -21,6 +21,7 @@ HISTORY_FILE: Final = "chat_history"
 KEPT: Final = 1_000
 _LOCAL_MODES: Final = 3
 """Index of the local modes in what `tcgetattr` returns."""
+_NOTICED_WITHIN: Final = 0.2
 
 
 class LineHistory:
@@ -98,6 +99,21 @@ def echoing_keys(*, on: bool) -> Generator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+@contextmanager
+def noticed_signals() -> Generator[None]:
+    """Wake `input` at intervals, because only then does Python look for signals.
+
+    Without it a Ctrl-C between the drawing of the prompt and the wait for a key is noticed with the next key.
+    """
+    before = signal.signal(signal.SIGALRM, lambda _, __: None)
+    signal.setitimer(signal.ITIMER_REAL, _NOTICED_WITHIN, _NOTICED_WITHIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class PlainKeyboard:
     """A reader of lines with `input`. Its editing depends on how Python was built: GNU readline, libedit or none."""
 
@@ -119,7 +135,7 @@ class PlainKeyboard:
         """Put what the person does into the queue: a line, the wish to leave, or Ctrl-C on an empty line."""
         before = signal.signal(signal.SIGINT, self._handle_interrupt)
         try:
-            with echoing_keys(on=True):
+            with echoing_keys(on=True), noticed_signals():
                 text = input(PROMPT)
         except KeyboardInterrupt:
             sys.stdout.write("\n")
