@@ -53,10 +53,10 @@ class Abilities(Struct, frozen=True, kw_only=True):
     system: str
     policy: Policy = field(default_factory=Policy)
     consent: Consent | None = None  # a program's own way to ask a person at once
-    approvals: Approvals | None = None  # None: what needs approval does not run
+    approvals: Approvals | None = None  # None: without `consent`, what needs approval does not run
     overflow: OverflowResults | None = None  # where the rest of long results is kept
     guards: GuardChoice = field(default_factory=GuardChoice)
-    show: Sequence[str] = ()  # names or patterns of tools that are never shown on demand only
+    show: Sequence[str] = ()  # tools by name or pattern that are always shown, even if their group is shown on demand
     credential: str = "default"  # the name of the provider's key
     within: float | None = None  # seconds for one whole answer; None: the turn's
     fallbacks: Sequence[ModelRoute] = ()  # asked in this order when the model does not answer
@@ -175,7 +175,10 @@ class Agent:
         return routes
 
     def reserve_first_call(self, inbound: Inbound, user: str) -> Reserve | None:
-        """None: the budget has no room for a turn's first call, so each call must be reserved by its own commit."""
+        """Return what the commit that begins a turn reserves, so that its first model call needs no other commit.
+
+        None: the budget has no room for it, so each call must be reserved by its own commit.
+        """
         abilities = self._abilities
         settings = self._settings
         model = abilities.model

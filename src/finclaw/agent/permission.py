@@ -171,7 +171,7 @@ async def _quote(tool: Tool, args: Mapping[str, Any], scope: ToolScope) -> Mappi
 
 
 def _is_that(approved: Approval, call_id: str, tool: Tool, args: Mapping[str, Any]) -> bool:
-    """The very action, and to the letter: whatever a layer has made of it since is asked for again."""
+    """Whether this is exactly the approved action: if a layer has changed anything since, it is asked for again."""
     actual = action_hash(tool.spec.name, args, definition_of(tool))
     return call_id == approved_call_id(approved) and actual == approved.hash
 

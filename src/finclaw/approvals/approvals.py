@@ -174,7 +174,10 @@ class Approvals:
         )
 
     async def take(self, approval_id: str, turn_id: str, session: str | None = None) -> Approval:
-        """Take an action to run, once. Raises ToolDenied when it may not run, or when another session asked for it."""
+        """Take an action to run, once. Raises ToolDenied when it may not run, or when another session asked for it.
+
+        The caller has read the turn's log before: a tool that was started is not started again.
+        """
         asked = await self._store.approval(approval_id)
         if asked is None or session not in (None, asked.session):
             raise ToolDenied("there is no such approval here; nothing was run")

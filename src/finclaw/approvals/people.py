@@ -155,7 +155,10 @@ def approvers_for(
 def may_decide(
     approval: Approval, evidence: Inbound, people: People, settings: ApprovalSettings, *, authenticated: bool
 ) -> RefusalReason | None:
-    """`evidence` carried the decision; `authenticated`: so is its channel. None: they may decide."""
+    """Return why this person may not decide, or None.
+
+    `evidence` is the message that carried the decision; `authenticated`: its channel knows who writes.
+    """
     if (why := _nobodys_word(evidence, authenticated=authenticated)) is not None:
         return why
     who = identity_of(evidence)

@@ -140,7 +140,10 @@ class OrderedSender:
             await asyncio.wait(list(self._tasks.values()))
 
     async def stop(self, grace: float) -> None:
-        """Send for `grace` seconds, then let what is on its way arrive: the rest stays planned for the next start."""
+        """Send for `grace` seconds, then let what is on its way arrive: the rest stays planned for the next start.
+
+        So nothing but a send that hangs is left in doubt. Retries and absent channels are not waited for.
+        """
         self._stopping = True
         for place in self._resting:
             self._tasks[place].cancel()

@@ -225,7 +225,10 @@ class MessageRuns:
     def stop(
         self, inbound_id: str, reason: str, *, by: Literal["person", "watchdog"] = "person", told: bool = False
     ) -> bool:
-        """Stop a message up to the commit of its answer; False if it cannot be. Its sender is told, unless `told`."""
+        """Stop a message before its answer is committed. Return False if it has ended, is being stopped or is not here.
+
+        With `told`, somebody else tells its sender.
+        """
         run = self._runs.get(inbound_id)
         if run is None or run.recorded is not None:
             return False

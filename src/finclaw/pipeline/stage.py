@@ -18,7 +18,7 @@ STAGES = ("normalize", "gate", "command", "ack", "context", "dispatch", "execute
 
 
 class Halt(Exception):
-    """An end of the pipeline that a stage wants: a failure where the outcome is `failed`, else a quiet success."""
+    """A request of a stage to end the pipeline: a failure if the outcome is `failed`, else a skip with a reason."""
 
     def __init__(self, reason: str, *, outcome: OutcomeKind, reply: Outbound | None = None) -> None:
         super().__init__(reason)
@@ -33,7 +33,10 @@ def skip(reason: str) -> Halt:
 
 
 class Journal:
-    """The journal of one message: leaving `with journal.stage(...)` notes a result. The pipeline ends after `last`."""
+    """The journal of one message: leaving `with journal.stage(...)` notes a result.
+
+    If `last` is given, the pipeline ends after that stage.
+    """
 
     def __init__(self, clock: Clock, emit: Emit, ids: Ids, last: str | None = None) -> None:
         self._clock = clock

@@ -269,7 +269,10 @@ class SessionOpening:
         return version is None or self._is_idle(messages, self._clock.now())
 
     async def renew_if_idle(self, accepted: Accepted) -> bool:
-        """Reset a conversation that was idle for long before this message was accepted; return whether it did."""
+        """Reset a conversation that was idle for long before this message was accepted; return whether it did.
+
+        The time of acceptance counts, so that a turn repeated after a crash finds the conversation as it was.
+        """
         if self._idle_limit is None or accepted.inbound.unasked or accepted.claim is not None:
             return False
         version, messages = self.find_copy(accepted.session)

@@ -43,7 +43,7 @@ class ModelRoute(Struct, frozen=True):
         return Route(self.provider.name, self.credential, self.model.name)
 
 
-LONGEST: Final = 3_600.0  # seconds; asking again after them costs one refusal
+LONGEST: Final = 3_600.0  # seconds: the longest time for which nobody asks; asking too early costs one refusal
 
 
 class Cooldowns:
@@ -95,7 +95,7 @@ class RetryPolicy(Struct, frozen=True):
 
     again: bool = False  # the same question to the same model may be answered the next time
     elsewhere: bool = False  # another model may answer it
-    key: bool = False  # so may the same model with another key, tried at once
+    key: bool = False  # the same model may answer it with another key, which is tried at once
     without_thinking: bool = False  # it may be answered without the earlier thoughts
     shorter: bool = False  # it may be answered once the conversation has been shortened
     cools: tuple[float, ...] = ()  # seconds without calls, longer with every failure

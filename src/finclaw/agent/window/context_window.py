@@ -44,7 +44,7 @@ class ContextWindow:
         self._ask = ask
         self._estimator = estimator
         self._sizes: dict[Vocabulary, Callable[[str], ContextSize]] = {}
-        """By session, of those that were active last."""
+        """By vocabulary: a function that gives the size of a session, for the sessions that were active last."""
 
     async def fit(self, turn: TurnState, tools: tuple[ToolSpec, ...], model: Model) -> int:
         """The longest answer that the model may be asked for. Raises ContextTooLong when no answer fits."""

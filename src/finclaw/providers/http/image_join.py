@@ -29,7 +29,7 @@ EARLIER: Final = b"[image left out: too many others come after it]"
 _NUL: Final = b"\0"
 
 ReadBlob = Callable[[str], bytes | None]  # by SHA-256; None where there is none
-Render = Callable[[bytes, bytes], bytes]  # from type and base64, without the last brace
+Render = Callable[[bytes, bytes], bytes]  # from type and base64: the image's object without its last brace
 
 
 def mark_image(image: Image) -> msgspec.Raw:

@@ -53,7 +53,10 @@ class RequestPrefixCache:
 
     @staticmethod
     def messages_to_add(messages: Sequence[Message], prefix: RequestPrefix) -> Sequence[Message]:
-        """Not the first passing message, nor the last ones before it; none while the old prefix will do."""
+        """Return the messages that a new prefix adds; none while the old one will do.
+
+        The first passing message, what follows it and the last few before it are never added.
+        """
         start = len(prefix.messages)
         if len(messages) - start <= SHORT:
             return ()

@@ -43,7 +43,7 @@ class IdleTimeouts:
 
 
 class HttpResponse:
-    """`begin_by` is a time of the event loop's; `idle` are seconds, of which only those count that somebody reads."""
+    """`begin_by` is a time of the event loop. `idle` is the longest silence in seconds while somebody reads."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ _MOST_SUMMARY: Final = 8_192
 _LEAST_SUMMARY: Final = 64
 _MOST_NOTE: Final = 1_024
 _MOST_TOOLS: Final = 8
-_SPARE: Final = 10  # a tenth of the target may go so that an exchange is kept whole
+_SPARE: Final = 10  # one part in so many of the target may be removed beyond need, so that no exchange is cut in two
 _ROLES: Final[tuple[Role, ...]] = ("user", "system", "assistant")
 """A replacement keeps the role of what it replaces. Best is the person's side; the model's own words come last."""
 

@@ -146,9 +146,9 @@ def _start_of_last(messages: Sequence[Message], recent: int) -> int:
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 _HEAD: Final = 0.7
-_COUNTED_IN_FULL: Final = 1_000  # characters; a longer text left out is not counted
+_COUNTED_IN_FULL: Final = 1_000  # characters: a longer text of which only the marker stays is not counted in full
 _JOINER: Final = "\u200d"
-_WORD: Final = 40  # no word or number is longer than this; what is may be cut inside
+_WORD: Final = 40  # characters of the longest word or number; a longer run may be cut inside
 
 
 def marker(gone: int, whole: int) -> str:

@@ -22,7 +22,7 @@ def is_summary(message: Message) -> bool:
     return SUMMARY in message.metadata
 
 
-_LEAST_GAIN: Final = 0.05  # of the window; with less, every message would be compacted
+_LEAST_GAIN: Final = 0.05  # of the window; with less, nearly every message would start another compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
