@@ -286,6 +286,98 @@ def test_no_other_python_is_calculated(expression: str) -> None:
         calculate(expression, NOW)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(10^300+1)-10^300",
+        "sum(10^300, 1) - 10^300",
+        "2^900 + 1 - 2^900",
+        "2^800 + 1 - 2^800",
+        "10^250 + 1 - 10^250",
+        "10^240 + 1/3 - 10^240",
+        "10^200 + 1/3 - 10^200",
+        "exp(1000) + 1 - exp(1000)",
+        "(10^140 + 1)^2 - 10^280",
+        "(10^140 + 1) * (10^140 + 1) - 10^280 - 2 * 10^140",
+        "3^600 - (3^300 + 1) * (3^300 - 1)",
+        "3^600 == (3^300 + 1) * (3^300 - 1)",
+        "3^500 - (3^250 + 1) * (3^250 - 1)",
+    ],
+)
+def test_digits_beyond_the_exact_ones_are_refused_and_not_lost(expression: str) -> None:
+    with pytest.raises(CannotCalculate, match="too many digits, or differ too much in size"):
+        last(expression)
+
+
+def test_a_long_figure_is_refused() -> None:
+    assert exact("9" * 210 + " - " + "9" * 209 + "8") == 1
+    assert exact("1" + "0" * 300) == 10**300
+    assert last("1e300 / 1e299") == 10
+    with pytest.raises(CannotCalculate, match="too many digits"):
+        last("1" * 250)
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ("10^209 + 1 - 10^209", 1),
+        ("2^600 * 5^300 / 10^300", 2**300),
+        ("2^690 - 2^689", 2**689),
+        ("sqrt(2) * sqrt(3) - sqrt(6)", 0),
+        ("1/3 + 1/6", Fraction(1, 2)),
+        ("3 * (10^300 / 3)", 10**300),
+        ("median(1, 10^200, 2, 10^200)", Fraction(10**200 + 2, 2)),
+        ("(1 + 10^-30)^3", (1 + Fraction(1, 10**30)) ** 3),
+        ("2^-300 * 2^300", 1),
+        ("round(1.23456789012345, 10)", Fraction("1.2345678901")),
+        ("round(1.5, 20)", Fraction("1.5")),
+        ("round(1.5, 100)", Fraction("1.5")),
+        ("round(16000000000, -10)", 20_000_000_000),
+        ("round(16000000000, -100)", 0),
+    ],
+)
+def test_what_fits_is_exact(expression: str, answer: Fraction) -> None:
+    assert exact(expression) == answer
+
+
+@pytest.mark.parametrize("expression", ["exp(1000) > 1", "2^900 > 2^899 * 1.5", "10^300 > 1/3", "10^-300 < 1"])
+def test_sizes_are_compared_without_the_difference(expression: str) -> None:
+    assert last(expression) is True
+
+
+@pytest.mark.parametrize("expression", ["2^900", "1.05^360", "1.05^50 * 1.07^60", "fv(100%, 1000, -1)", "exp(1000)"])
+def test_what_does_not_fit_is_marked(expression: str) -> None:
+    assert "result: ≈ " in calculate(expression, NOW).content
+
+
+@pytest.mark.parametrize("count", [900, 998])
+def test_a_rate_of_return_of_many_flows_is_found(count: int) -> None:
+    assert exact("irr(-100" + ", 1" * 99 + ", 101" + ", 0" * (count - 100) + ")") == Fraction(1, 100)
+    assert "result: ≈ " in calculate("irr(-100" + ", 1" * count + ")", NOW).content
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["none", "None", "[none]", "sum(1, none, 2)", "a = [1, none]; sum(a)", "none + 1", "a = none", "table_sum([none])"],
+)
+def test_none_stands_only_in_functions_of_tables(expression: str) -> None:
+    with pytest.raises(CannotCalculate, match="none stands only among the arguments of table_sum"):
+        last(expression)
+
+
+def test_the_percentage_of_a_huge_part_is_told() -> None:
+    assert f"(that is 1{'0' * 10_001}%)" in calculate("pct(10^9999, 1)", NOW).content
+    with pytest.raises(CannotCalculate, match="differ too much in size"):
+        calculate("growth(1, 10^9999)", NOW)
+
+
+@pytest.mark.parametrize("link", ["+1", "*1", "-1", "^1", "+1%"])
+def test_long_chains_are_refused_at_a_fixed_length(link: str) -> None:
+    assert isinstance(last("1" + link * 200), Decimal)
+    with pytest.raises(CannotCalculate, match="more than 200 operators in a row; use sum"):
+        last("1" + link * 300)
+
+
 def test_a_name_like_a_currency_is_still_a_name() -> None:
     assert exact("eur = 5; eur -3") == 2
     assert exact("won = 5; won (2)".replace(" (2)", "*(2)")) == 10

@@ -4,12 +4,12 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, Subnormal, localcontext
+from decimal import ROUND_HALF_UP, Context, Decimal, Overflow, Subnormal, localcontext
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from finclaw.builtins.calculator.functions import CONTEXT, FUNCTIONS, MANY, RATIOS, add, settle, subtract
+from finclaw.builtins.calculator.functions import CONTEXT, EXACT, FUNCTIONS, MANY, OPERATORS, RATIOS, is_short, settle
 from finclaw.builtins.calculator.steps import CannotCalculate, Token, read_tokens, to_python
 from finclaw.kernel.fact import Fact
 from finclaw.kernel.port import ToolOutput
@@ -22,23 +22,11 @@ _MOST_SHOWN: Final = 1_000  # characters of an expression that are repeated in t
 _COMMON: Final = frozenset({*range(13), 100, 365, 1_000, 10_000, 1_000_000})  # equal to too many facts by chance
 _MOST_INPUTS: Final = 20
 _MOST_STEPS: Final = 200
+_DEEPEST: Final = 250  # levels of the tree: each takes three frames of Python's stack, which has a thousand
 _MOST_WORK: Final = 20_000  # arguments of functions in one expression
 _WORK: Final = {"irr": 18}  # for each argument; 1 for other functions
 _LONGEST: Final = 100  # digits before or after the point of an exact result that are worth showing
 _SHOWING: Final = Context(prec=28, rounding=ROUND_HALF_UP)
-_OPERATORS: Final[dict[type[ast.AST], Callable[[Decimal, Decimal], Decimal | bool]]] = {
-    ast.Add: add,
-    ast.Sub: subtract,
-    ast.Mult: Decimal.__mul__,
-    ast.Div: Decimal.__truediv__,
-    ast.Pow: Decimal.__pow__,
-    ast.Lt: lambda left, right: subtract(left, right) < 0,
-    ast.LtE: lambda left, right: subtract(left, right) <= 0,
-    ast.Gt: lambda left, right: subtract(left, right) > 0,
-    ast.GtE: lambda left, right: subtract(left, right) >= 0,
-    ast.Eq: lambda left, right: not subtract(left, right),
-    ast.NotEq: lambda left, right: bool(subtract(left, right)),
-}
 
 
 class Result(NamedTuple):
@@ -64,7 +52,7 @@ def calculate(expression: str, now: datetime, known: Sequence[Fact] = ()) -> Too
         if not isinstance(result.value, tuple):
             figures.append((name, _visible_digits(Decimal(result.value)), ""))
         if isinstance(result.value, Decimal) and result.is_ratio:
-            percent = CONTEXT.scaleb(result.value, Decimal(2))
+            percent = EXACT.scaleb(result.value, 2)
             figures.append((f"{name}_percent", _visible_digits(percent), "%"))
             text = f"{text} (that is {_describe(percent)}%)"
         lines.append(f"{name}: {text}")
@@ -113,6 +101,7 @@ def evaluate(tokens: Sequence[Token]) -> list[Result]:
         steps = ast.parse(source).body
         if not 1 <= len(steps) <= _MOST_STEPS:
             raise CannotCalculate(f"there is nothing to calculate, or more than {_MOST_STEPS} steps")
+        _require_shallow(steps)
         with localcontext(CONTEXT):
             return [evaluation.run(index, step) for index, step in enumerate(steps)]
     except SyntaxError as error:
@@ -121,7 +110,17 @@ def evaluate(tokens: Sequence[Token]) -> list[Result]:
         hint = "; % means percent, as in 15% of 120" if "%" in near else ""
         raise CannotCalculate(f"a number, operator or bracket is missing near {near[:100]!r}{hint}") from None
     except RecursionError:
-        raise CannotCalculate("this is nested too deep; use sum(1, 2, ...), or name a part: a = ...; a * 2") from None
+        why = "this is nested too deep, or has more than 200 operators in a row"
+        raise CannotCalculate(f"{why}; use sum(1, 2, ...), or name a part: a = ...; a * 2") from None
+    except ArithmeticError:
+        raise CannotCalculate("a number is too large or too small") from None
+
+
+def _require_shallow(level: Sequence[ast.AST]) -> None:
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise RecursionError
 
 
 class _PlainArithmetic(ast.NodeTransformer):
@@ -139,11 +138,10 @@ class _PlainArithmetic(ast.NodeTransformer):
         return ast.BinOp(left, node.op, right)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        match node:
-            case ast.Call(func=ast.Name(id="group"), args=[inner], keywords=[]):
-                return self.visit(inner)
-            case _:
-                return self.generic_visit(node)
+        is_group = isinstance(node.func, ast.Name) and node.func.id == "group"
+        if is_group and len(node.args) == 1 and not node.keywords:
+            return self.visit(node.args[0])
+        return self.generic_visit(node)
 
 
 def _adds_percent(node: ast.BinOp) -> bool:
@@ -166,7 +164,7 @@ def _is_percent(node: ast.expr) -> bool:
 class _Evaluation:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
-        self._values: dict[str, Value] = {"none": (), "None": ()}  # as in table_sum(row, none)
+        self._values: dict[str, Value] = {}
         self._work = 0
 
     def run(self, index: int, step: ast.stmt) -> Result:
@@ -213,7 +211,10 @@ class _Evaluation:
             case ast.List(elts=elements):
                 return tuple(self._numbers(elements))
             case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]) if function != "group":
-                return self._call(node, self._token(function).text.lower(), self._numbers(arguments))
+                name = self._token(function).text.lower()
+                if name.startswith("table_"):  # as in table_sum(row, none)
+                    arguments = [each for each in arguments if self._write(each).lower() != "none"]
+                return self._call(node, name, self._numbers(arguments))
             case ast.UnaryOp(op=sign, operand=operand):
                 number = self._number(operand)
                 return -number if isinstance(sign, ast.USub) else number
@@ -221,7 +222,7 @@ class _Evaluation:
                 ast.BinOp(left=left, op=operator, right=right)
                 | ast.Compare(left=left, ops=[operator], comparators=[right])
             ):
-                return self._apply(node, _OPERATORS[type(operator)], self._number(left), self._number(right))
+                return self._apply(node, OPERATORS[type(operator)], self._number(left), self._number(right))
             case _:
                 raise CannotCalculate("compare two numbers at a time; separate arguments by commas, and steps by ;")
 
@@ -245,9 +246,13 @@ class _Evaluation:
 
     def _look_up(self, node: ast.expr, token: Token) -> Value:
         if token.kind == "number":
+            if not is_short(Decimal(token.value.numerator).normalize(EXACT)):
+                raise CannotCalculate(f"{token.text[:40]}…: the number has too many digits")
             return self._apply(node, lambda: Decimal(token.value.numerator) / token.value.denominator)
+        if token.text.lower() == "none":
+            raise CannotCalculate("none stands only among the arguments of table_sum and the other table_ functions")
         if token.text not in self._values:
-            known = shorten(", ".join(self._values), 200)
+            known = shorten(", ".join(self._values), 200) or "nothing"
             raise CannotCalculate(f"{token.text[:40]!r} has no value; known so far: {known}")
         return self._values[token.text]
 
@@ -277,6 +282,6 @@ class _Evaluation:
             problem = str(error)
         except (Overflow, Subnormal):
             problem = "the result is too large or too small"
-        except (DivisionByZero, InvalidOperation):
+        except ArithmeticError:
             pass
         raise CannotCalculate(f"{shorten(self._write(node), 100)}: {problem}")
