@@ -101,7 +101,11 @@ def evaluate(tokens: Sequence[Token]) -> list[Result]:
         steps = ast.parse(source).body
         if not 1 <= len(steps) <= _MOST_STEPS:
             raise CannotCalculate(f"there is nothing to calculate, or more than {_MOST_STEPS} steps")
-        _require_shallow(steps)
+        level: list[ast.AST] = [*steps]
+        for _ in range(_DEEPEST):
+            level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if level:
+            raise RecursionError
         with localcontext(CONTEXT):
             return [evaluation.run(index, step) for index, step in enumerate(steps)]
     except SyntaxError as error:
@@ -114,13 +118,6 @@ def evaluate(tokens: Sequence[Token]) -> list[Result]:
         raise CannotCalculate(f"{why}; use sum(1, 2, ...), or name a part: a = ...; a * 2") from None
     except ArithmeticError:
         raise CannotCalculate("a number is too large or too small") from None
-
-
-def _require_shallow(level: Sequence[ast.AST]) -> None:
-    for _ in range(_DEEPEST):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    if level:
-        raise RecursionError
 
 
 class _PlainArithmetic(ast.NodeTransformer):

@@ -193,11 +193,7 @@ def _discount(flows: tuple[Decimal, ...], factor: Decimal) -> tuple[Decimal, Dec
 
 
 OPERATORS: Final[Mapping[type[ast.AST], Callable[[Decimal, Decimal], Decimal | bool]]] = {
-    ast.Add: add,
-    ast.Sub: subtract,
-    ast.Mult: multiply,
-    ast.Div: Decimal.__truediv__,
-    ast.Pow: power,
+    **{ast.Add: add, ast.Sub: subtract, ast.Mult: multiply, ast.Div: Decimal.__truediv__, ast.Pow: power},
     ast.Lt: lambda left, right: compare(left, right) < 0,
     ast.LtE: lambda left, right: compare(left, right) <= 0,
     ast.Gt: lambda left, right: compare(left, right) > 0,
@@ -241,5 +237,4 @@ FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Decimal | bool], int, int]]] =
     "irr": (_internal_rate, 2, MANY),
 }
 """Each function with the fewest and the most arguments."""
-RATIOS: Final = frozenset(("pct", "growth", "cagr", "irr"))
-"""Functions whose result is a part of one, which people say in percent."""
+RATIOS: Final = frozenset(("pct", "growth", "cagr", "irr"))  # parts of one, which people say in percent
