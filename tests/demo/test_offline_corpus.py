@@ -1,6 +1,8 @@
 """The corpus: every line is answered rightly or gets the short reply, in its language, with no number of its own."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from tests.demo.corpus import ANSWERED, DIALOGUES, HOSTILE, SHORT, TRIAL, dialogues, lines
@@ -11,6 +13,7 @@ from finclaw.demo.assistant.answer import EXAMPLES, PHRASES
 from finclaw.kernel.message import ToolCall
 from finclaw.text import language_of
 
+ROOT = Path(__file__).parents[2]
 CASES = [row for block in dialogues(ANSWERED) for row in block]
 TALKS = [*dialogues(DIALOGUES), *dialogues(TRIAL)]
 
@@ -54,6 +57,45 @@ async def test_every_example_is_answered(language: str) -> None:
         said = await Talk().say(example)
         assert said.results, example
         assert said.did != "short", example
+
+
+@pytest.mark.parametrize(
+    ("path", "example"),
+    [
+        ("src/finclaw/builtins/conversation_commands.py", r"(?:For example|예): (.+?)\\n"),
+        ("README.md", r'(?:finclaw ask |Inbound\(text=)"(.+?)"'),
+        ("README.ko.md", r'(?:finclaw ask |Inbound\(text=)"(.+?)"'),
+    ],
+)
+async def test_every_example_elsewhere_is_answered(path: str, example: str) -> None:
+    texts = re.findall(example, (ROOT / path).read_text("utf-8"))
+    assert len(texts) > 1
+    for text in texts:
+        said = await Talk().say(text)
+        assert said.facts, text
+        assert said.did != "short", text
+
+
+async def test_exam_is_tomorrow_or_this_year_only_if_it_is() -> None:
+    tomorrow = "내일 수능인데 주식시장 몇시에 시작해?"
+    this_year = "올해 수능일 장 시간"
+    assert (await Talk(NOW + timedelta(days=2)).say(tomorrow)).did == "calendar KRX 12"
+    assert (await Talk(NOW + timedelta(days=3)).say(tomorrow)).did == "short"
+    assert (await Talk(NOW + timedelta(days=4)).say(this_year)).did == "short"
+
+
+async def test_portfolio_has_gains_sums_total_and_source() -> None:
+    reply = (await Talk().say("내 포트폴리오")).reply
+    assert "- 삼성전자 (005930) 50주: 3,770,000원, ▲ 10.88% 상승 (370,000원)\n" in reply
+    assert "- 비트코인 (BTC-USD) 0.05개: " in reply
+    assert (
+        "\n\n통화별 합계: 5,354,800원, 10,282.26달러\n"
+        "**총 평가액: 19,361,295원** · 적용 환율 USD/KRW 1,362.20 · 2026-11-16 14:32 KST 기준 · 출처: 데모 시장"
+    ) in reply
+    reply = (await Talk().say("my portfolio")).reply
+    assert "- NAVER (035420) × 8: ₩1,584,800, ▼ down 1.69% (₩27,200)\n" in reply
+    assert "**Total value: $14,213.25** · rate used USD/KRW 1,362.20 · " in reply
+    assert " · as of 2026-11-16 05:32 UTC · source: demo market" in reply
 
 
 async def test_introduction_is_said_once_in_a_conversation() -> None:

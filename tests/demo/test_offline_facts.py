@@ -38,7 +38,6 @@ class MisleadingTalk(Talk):
         "내일 한국 장 열어?",
         "코인 시장 휴장일",
         "지금 몇 시야?",
-        "what time is it in New York?",
     ],
 )
 async def test_an_answer_does_not_change_with_the_text_of_a_result(question: str) -> None:

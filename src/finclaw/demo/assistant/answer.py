@@ -55,6 +55,8 @@ def answer(language: Language, question: Question | None, now: Exchange) -> str:
             paragraphs.append(PHRASES["error"][language])
         elif result.status != "ok":
             paragraphs.append(_explain_failure(language, question, now.text, result))
+        elif _is_other_day(question, call, result):
+            paragraphs.append(PHRASES["not understood"][language])
         elif call.name in _WRITERS:
             try:
                 paragraphs.append(_WRITERS[call.name](language, call, result))
@@ -179,16 +181,21 @@ def _write_watchlist(language: Language, call: ToolCall, result: ToolResult) -> 
 
 
 def _write_portfolio(language: Language, call: ToolCall, result: ToolResult) -> str:
-    lines = [PHRASES["sample"][language]]
+    lines: list[str] = []
     for facts in _by_subject(result, "quantity").values():
-        title = words.title_of(_instrument_of(facts["value"]), language)
+        instrument = _instrument_of(facts["value"])
         count = f"{facts['quantity'].value.normalize():,f}"
-        gain = f"{facts['gain_percent'].value:+,f}%"
-        lines.append(f"- {title} × {count}: {_money(facts['value'], language)} ({gain})")
+        pieces = {"en": f"× {count}", "ko": count + ("개" if instrument.kind == "coin" else "주")}[language]
+        percent = words.write_percent_move(facts["gain_percent"].value, language)
+        gain = words.write_money(abs(facts["gain"].value), facts["gain"].currency or "", language)
+        value = _money(facts["value"], language)
+        lines.append(f"- {words.title_of(instrument, language)} {pieces}: {value}, {percent} ({gain})")
     total = next(fact for fact in result.facts if fact.field == "total")
     at = words.write_moment(total.as_of, reader_zone() or {"ko": KRX.tz, "en": UTC}[language])
+    sums = ", ".join(_money(fact, language) for fact in result.facts if fact.field == "subtotal")
+    source = words.write_source(total.source, language)
     rates = words.write_rates(result.facts, language)
-    return "\n".join((*lines, "", f"**{_money(total, language)}** · {rates} · {at}"))
+    return PHRASES["portfolio"][language].format("\n".join(lines), sums, _money(total, language), rates, at, source)
 
 
 def _write_hours(language: Language, call: ToolCall, result: ToolResult) -> str:
@@ -211,12 +218,30 @@ def _write_calendar(language: Language, call: ToolCall, result: ToolResult) -> s
     for code, facts in _by_subject(result, "holidays_ahead").items():
         venue = VENUES[code]
         days = sorted(_day_of(fact, venue) for field, fact in facts.items() if field.startswith(("closed ", "opens ")))
-        if call.args.get("limit") == EXAM_LIMIT:  # a year has more holidays than a tool lists
-            today = facts["holidays_ahead"].as_of.astimezone(venue.tz).date()
-            year = (today + timedelta(days=number) for number in range(380))
-            days = [day for day in year if _is_exam(venue, day)][:1]
+        if call.args.get("limit") == EXAM_LIMIT:
+            days = [_next_exam(_today(result))]
         lines += [_write_day(language, venue, day) for day in days]
     return "\n".join((*lines, words.name_calendar(result.facts[0].as_of, reader_zone(), language)))
+
+
+def _is_other_day(question: Question | None, call: ToolCall, result: ToolResult) -> bool:
+    """Whether the question says that the exam is tomorrow or this year, and the next one is not."""
+    if question is None or call.args.get("limit") != EXAM_LIMIT:
+        return False
+    today = _today(result)
+    exam = _next_exam(today)
+    if "tomorrow" in question.slots and exam != today + timedelta(days=1):
+        return True
+    return "period" in question.slots and exam.year != today.year
+
+
+def _today(result: ToolResult) -> date:
+    return result.facts[0].as_of.astimezone(KRX.tz).date()
+
+
+def _next_exam(today: date) -> date:
+    year = (today + timedelta(days=number) for number in range(380))
+    return next(day for day in year if _is_exam(KRX, day))
 
 
 def _write_day(language: Language, venue: Venue, day: date) -> str:
@@ -297,7 +322,14 @@ PHRASES: Final[Mapping[str, Mapping[Language, str]]] = {
     "lacking": {"en": "I do not have {}.", "ko": "{} 자료는 없습니다."},
     "wordless": {"en": "There were no words in your message.", "ko": "보내신 메시지에 글이 없습니다."},
     "empty": {"en": "Your watchlist is empty.", "ko": "관심 종목이 없습니다."},
-    "sample": {"en": "A sample portfolio, not your own:", "ko": "예시 포트폴리오입니다. 실제 보유 종목이 아닙니다."},
+    "portfolio": {
+        "en": "A sample portfolio, not your own:\n{}\n\n"
+        "Sum for each currency: {}\n**Total value: {}** · {} · as of {} · source: {}",
+        "ko": "예시 포트폴리오입니다. 실제 보유 종목이 아닙니다.\n{}\n\n"
+        "통화별 합계: {}\n**총 평가액: {}** · {} · {} 기준 · 출처: {}",
+    },
+    "alerts": {"en": "I am offline and set no alerts.", "ko": "오프라인 도우미는 알림을 설정하지 않습니다."},
+    "advice": {"en": "I give no advice and cannot trade.", "ko": "투자 조언이나 매매는 할 수 없습니다."},
     "denied": {"en": "I have no tool for that here.", "ko": "여기에서는 조회할 도구를 쓸 수 없습니다."},
     "awaiting": {"en": "That waits for somebody's approval.", "ko": "담당자의 승인을 기다리고 있습니다."},
     "error": {

@@ -68,7 +68,7 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
     name = re.sub(r"^(?:the|an?|one) (?=\S)|(?<=\w)'s?$", "", given.get("name", ""), flags=re.IGNORECASE)
     name = re.sub(r" (?:vs\.?|versus) ", " vs ", name, flags=re.IGNORECASE)
     slots = {**tokens, "name": name, "market": _read_market(given.get("market", ""))}
-    if _NOT_IN_NAME.search(slots["name"]) or _NOT_IN_NAME.search(slots["market"]):
+    if any(_NOT_IN_NAME.search(slots[slot]) for slot in ("name", "market")) or _SEVERAL.search(slots["market"]):
         return None
     text = slots.pop("text").casefold()
     is_now = slots.pop("now", "")
@@ -76,6 +76,9 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
     is_again = is_follow_up or any(map(_THAT.fullmatch, slots.values())) or re.search("[가-힣][은는도]$", bare)
     is_timed = "period" in slots or "date" in slots
     if is_timed and (is_now or "volume" in text or "거래량" in text):
+        return None
+    day = slots.get("holiday")
+    if day and (is_now or ("tomorrow" in slots and day != CSAT)):  # nobody has looked whether it is
         return None
     if kind == "history" and is_now:
         slots["period"] = "day"
@@ -91,7 +94,6 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
         kind = "history" if is_timed or "period" in slots else "quote"
     elif kind == "hours" and "holiday" in slots:
         kind = "calendar"
-        slots.pop("tomorrow", "")
     return Question(kind=kind, slots=slots, is_bare=bool(bare), is_follow_up=bool(is_again))
 
 
@@ -142,15 +144,21 @@ def read_tokens(text: str) -> dict[str, str] | None:
     return tokens
 
 
-SPOKEN: Final = ("help", "thanks", "watch")
+SPOKEN: Final = ("help", "thanks", "watch", "alerts", "advice")
 """Kinds that are answered with a fixed reply."""
 _SLOTS: Final = {"n": ("name", "[^<>]+?"), "m": ("market", "[^<>]*?")}
 _NOT_IN_NAME: Final = re.compile(
     r"\b(?:not|without|except|minus|than|why|but|if|should|since|before|after|until|between|from|ago|per|both|them)\b"
-    r"|'s | / |[?!;]|말고|빼고|보다|왜|제외|어제|작년|요일|둘|(?:개월|달|년|일|주) ?전"
+    r"|'s | / |[?!;]|말고|빼고|보다|왜|제외|어제|그저께|작년|내년|요일|둘|(?:개월|달|년|일|주) ?전"
+    r"|(?i:\b(?:how|what|when|which|who|does|did|my|compare|watch ?list|prices|earnings?|revenues?)\b)"
+    r"|(?i:\b(?:opened|opening|at open|profits?|(?:pre|after)[- ]?(?:market|hours))\b)|실적|매출|영업이익|순이익|시간외"
+    r"|(?i:(?<!rowe )\bprice\b)|^(?:quote|cost|news|chart)$|^[\d ]+[+*/^×÷]|^(?:portfolio|compare|비교)"
+    r"|얼마|언제|어때|어땠|몇 ?시|열[어었려렸]|닫[아았혀혔]|늦게|일찍|주가(?!지수)|시세|가격"
+    r"|종가|시가|시초가|(?:다음|전) ?날|발표|(?:^| )(?:내|제|장[은이]?)(?= |$)"
     r"|^(?:the|an?|my|your|any|every|all|yes|yeah|ok(?:ay)?|no|nope|neither|none|네|예|응|아니요?|아니오"
     r"|bye|first|second|third|[첫두세] ?번째|\d{1,2}번?)$"
 )
+_SEVERAL: Final = re.compile("(?:랑|와|과|하고|,| and) ")
 _THAT: Final = re.compile("it|its|that|this|그거|그건|그게|그것", re.IGNORECASE)
 _MARKET: Final = re.compile(
     r" ?(?:(?:주식 ?)?(?:시장|거래소)|증시|장)(?:은|는|이|가|도)?$|(?:^| )(?:stock )?(?:markets?|exchange|trading)$"
@@ -163,10 +171,7 @@ _LACKING: Final = (
     (r"\bro[ea]\b|자기자본이익률", "returns on equity", "ROE"),
     (r"\bmarket cap(?:itali[sz]ation)?\b|시가총액|시총", "market capitalisations", "시가총액"),
     (r"\bdividends?\b|배당", "dividends", "배당"),
-    (r"\bearnings?\b|\brevenues?\b|\bprofits?\b|실적|매출|영업이익|순이익", "company results", "실적"),
     (r"\bbeta\b|\bvolatil\w+|베타|변동성", "volatility figures", "변동성"),
-    (r"\bat open\b|\bopening price\b|\bopened at\b|시가(?!총)|시초가", "opening prices", "시가"),
-    (r"\b(?:pre|after)[- ]?(?:market|hours)\b|시간외", "prices outside the session", "시간외 시세"),
     (r"\bprice targets?\b|목표 ?주가|목표가", "price targets", "목표 주가"),
     (r"\b(?:forecasts?|predict\w*|outlook)\b|전망|예측", "forecasts", "전망"),
 )
@@ -183,6 +188,9 @@ _MOVED: Final = (
 )
 _ON: Final = r"(?: <tomorrow>| <date>| <holiday>)?"
 _ENGLISH: Final = (
+    ("alerts", r".*\balerts?\b.*|(?:please )?notify me .+"),
+    ("advice", r"(?:.* )?(?:should|shall|can|could) i (?:.* )?(?:buy|sell|hold|invest|short)\b.*|.*\brecommend.*"),
+    ("advice", r"(?:please )?(?:buy|sell|short|invest in)\b.*|.*\b(?:worth buying|to (?:buy|sell)|good buy)\b.*"),
     ("thanks", r"thanks|thank you|thx"),
     ("help", r"hi|hello|hey|good (?:morning|afternoon|evening)"),
     ("help", r"help|what can (?:you|i) (?:do|ask)|who are you|what are you"),
@@ -207,9 +215,10 @@ _ENGLISH: Final = (
     ("history", r"<period> {n}(?: price)?"),
     ("history", rf"(?:how|what|how much) (?:has|have|had|did|is|was|are|were) {{n}} {_MOVED}{_WHEN}"),
     ("history", rf"{{n}}(?:'s)? (?:performance|returns?|changes?|history|trend){_WHEN}|what is its change{_WHEN}"),
-    ("quote", rf"(?:{_IS})?(?:the )?{_NOUN} (?:of|for) {{n}}(?: <in>|{_WHEN})"),
+    ("quote", rf"(?:{_IS})?(?:the )?{_NOUN} (?:of|for) {{n}}(?: <in>|{_WHEN})|(?:price|quote) {{n}}(?: <in>)?"),
     ("quote", rf"(?:{_IS})?(?:the )?{{n}}(?:'s|')? {_NOUN}(?: <in>|{_WHEN})"),
     ("quote", rf"how much (?:is|are|does|do|was) {{n}}(?: cost| worth| trading at)?(?: <in>|{_WHEN})"),
+    ("quote", rf"what (?:does|do|did) {{n}} cost(?: <in>|{_WHEN})|how much"),
     ("quote", rf"{_IS}{{n}}(?: trading)?(?: at| worth)?(?: <in>| <period>| <date>)|{_IS}{{n}} (?:trading at|at|worth)"),
     ("quote", r"what {n} is (?:worth|trading at)|how(?:'s| is| are) {n}(?: doing| trading)?|about {n}"),
     ("quote", r"(?:{n} ?)?(?:<in>|<period>|<date>)|(?P<bare>{n})"),
@@ -226,13 +235,16 @@ _ASK: Final = (
 _END: Final = "(?:어요?|니|나요?|냐|지|습니까|는지)"
 _MOVED_KO: Final = f"(?: ?(?:얼마나 ?|많이 ?|뭐 ?)*(?:올랐|내렸|떨어졌|움직였|변했|했|상승했|하락했){_END})"
 _WHEN_KO: Final = "(?:<period> |<date> )"
-_ON_KO: Final = "(?:<tomorrow> <holiday> |<tomorrow> |<date> |<holiday> )?"
+_ON_KO: Final = "(?:(?:<tomorrow>|<period>) <holiday> |<tomorrow> |<date> |<holiday> )?"
 _HOURS_KO: Final = f"{_ON_KO}(?:{{m}} ?)?{_ON_KO}"
 _OPEN_KO: Final = (
-    "(?:열려|열렸|열리|열었|열어|열|여|닫혀|닫혔|닫히|닫|개장|폐장|마감|시작|끝나|끝났|끝|쉬어|쉬|휴장|거래)"
+    "(?:열려|열렸|열리|열었|열어|열|여|닫아|닫혀|닫혔|닫히|닫|개장|폐장|마감|시작|끝나|끝났|끝|쉬어|쉬|휴장|거래)"
     f"(?: ?(?:해|하|했|돼|되|됐|있)?(?:{_END}|{_BE}|요|는가요?|을까요?|한가요?)?)?"
 )
 _KOREAN: Final = (
+    ("alerts", ".*(?:알림|알람).*|.*(?:으면|내려가면|떨어지면|오르면|되면) (?:알려|말해).*"),
+    ("advice", ".*(?:살까|팔까|매수|매도|추천|살 ?만|팔아야).*|(?:.* )?(?:사도|팔아도|사야|사는 게).*"),
+    ("advice", "(?:.* )?(?:사|팔아|구매해|주문해|투자해) ?(?:줘요?|주세요|줄래요?|라)"),
     ("thanks", "고마워요?|고맙습니다|감사(?:해요|합니다)"),
     ("help", "안녕(?:하세요)?|하이|반가워요?"),
     ("help", "도움말?|도와|사용법|뭐 ?(?:할|해줄) ?(?:수 있|줄 알)(?:어|아)요?|누구(?:야|세요)"),
@@ -241,7 +253,7 @@ _KOREAN: Final = (
     ("watchlist", f"(?:(?:내|제|나의) ?)?관심 ?종목(?: ?목록)?{_P}"),
     ("portfolio", f"(?:(?:내|제|나의) ?)?(?:포트폴리오|포폴|보유 ?종목|보유 ?주식|잔고){_P}(?: <in>)?{_ASK}?"),
     ("news", "(?:최신 ?|시장 ?)?(?:뉴스|헤드라인)|{n} ?(?:관련 ?|최신 ?)?(?:뉴스|소식|기사)"),
-    ("hours", f"{_HOURS_KO}(?:아직 ?|벌써 ?)?(?:언제 ?|몇 ?시(?:에|부터|까지)? ?)?{_OPEN_KO}"),
+    ("hours", f"{_HOURS_KO}(?:아직 ?|벌써 ?|늦게 ?|일찍 ?)?(?:언제 ?|몇 ?시(?:에|부터|까지)? ?)?{_OPEN_KO}"),
     ("hours", f"{_HOURS_KO}(?:개장|폐장|마감|거래|장) ?(?:시간|시작|마감)?{_P} ?(?:(?:언제|몇 ?시){_BE}?|{_ASK})?"),
     ("calendar", f"(?:{{m}} ?)?(?:다음 ?)?(?:휴장일|휴일|공휴일|쉬는 ?날){_P}(?: ?언제{_BE}?|{_ASK})?"),
     ("calendar", f"<holiday> (?:{{m}} ?)?(?:휴장일|휴장|쉬는 ?날){_P} ?{_BE}?|<holiday>(?: ?언제{_BE}?)?"),
@@ -251,9 +263,10 @@ _KOREAN: Final = (
     ("quote", f"(?:{{n}} )?<quantity>(?: ?가격| ?값)?{_P}(?: <in>)?{_ASK}?|{{n}} <in> <quantity>{_ASK}?"),
     ("history", f"{{n}} <period>{_PRICE_KO}?(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})"),
     ("history", f"(?:<period> )?{{n}}(?:{_CHANGE_KO}{_ASK}?|{_MOVED_KO})|<period>(?:{_CHANGE_KO}|{_MOVED_KO})"),
-    ("quote", f"(?:<in>|<period>|<date>)(?:{_PRICE_KO}?{_ASK})?"),
+    ("quote", f"(?:<in>|<period>|<date>)(?:{_PRICE_KO}?{_ASK})?|얼마{_BE}?"),
     ("quote", f"{_WHEN_KO}?{{n}}(?:{_PRICE_KO}{_ASK}?|{_ASK})|{{n}} {_WHEN_KO}(?:{_PRICE_KO}{_ASK}?|{_ASK})"),
-    ("quote", f"{{n}} <in>{_PRICE_KO}?{_ASK}?|{{n}}{_PRICE_KO} <in>{_ASK}?|{_WHEN_KO}{{n}}"),
+    ("quote", f"{{n}}{_PRICE_KO} <in>{_ASK}?"),
+    ("quote", f"{{n}} <in>{_PRICE_KO}?{_ASK}?|{_WHEN_KO}{{n}}"),
     ("quote", "{n} (?:<period>|<date>)|(?P<bare>{n})"),
 )  # fmt: skip
 PATTERNS: Final = {"en": _ENGLISH, "ko": _KOREAN}
@@ -350,7 +363,7 @@ _QUANTITY: Final = (
     rf"|(?P<ko>{_NUMBER}[천백만]?|한|두|세|네|다섯|열) ?(?:주|개){_PARTICLE})"
 )
 _CURRENCY: Final = (
-    rf"\b(?:(?:in|to|into|as) (?:the )?|how many )(?P<en>{ENGLISH_CURRENCY})\b"
+    rf"\b(?:(?:in|to|into|as) (?:the )?|how many )(?:(?P<en>{ENGLISH_CURRENCY})\b|(?P<sign>[$€£¥₩]))"
     rf"|{_START}(?P<ko>{KOREAN_CURRENCY}) ?(?:으로|로)(?:는|은|도|요)?(?![가-힣])"
     rf"|몇 ?(?P<many>{KOREAN_CURRENCY})(?:이야|야|예요|이에요|에요|인가요?|인지|임|이지|지|이죠|죠)?(?![가-힣])"
 )

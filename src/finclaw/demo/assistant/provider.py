@@ -81,8 +81,8 @@ def decide(request: ModelRequest) -> str | tuple[ToolCall, ...]:
         return PHRASES["wordless"][language]
     question = read_question(now.text)
     if question is not None:
-        past = map(_question_of, (before, *earlier))
-        question = _complete(question, next(filter(None, past), None))
+        last, was_refused = _look_back((before, *earlier))
+        question = None if was_refused and question.is_follow_up else _complete(question, last)
     wanted = list(_further_calls(question, now) if now.results else _choose_offer(now, before))
     if question is not None and not (wanted or now.results):
         wanted = list(_plan_call(question, language, now.message_id))
@@ -125,6 +125,18 @@ def _read_exchanges(messages: Sequence[Message]) -> list[Exchange]:
     return [*found, Exchange(), Exchange()][: _REMEMBERED + 1]
 
 
+def _look_back(exchanges: Sequence[Exchange]) -> tuple[Question | None, bool]:
+    """The last question that was answered, and whether one after it was not: "in won" may mean that one."""
+    for exchange in exchanges:
+        if last := _question_of(exchange):
+            return last, False
+        asked = read_question(exchange.text) or Question(kind="")
+        is_named = asked.is_follow_up or asked.kind == "lacking" or re.search(r"\d|\S\s+\S", exchange.text)
+        if is_named and asked.kind not in ("help", "thanks"):
+            return None, True
+    return None, False
+
+
 def _question_of(exchange: Exchange) -> Question | None:
     """The question that was answered, read back from the last call that found something."""
     found = [result for result in exchange.results if result.status == "ok" and result.name in _KINDS]
@@ -139,20 +151,21 @@ def _question_of(exchange: Exchange) -> Question | None:
         slots["name"] = ", ".join(symbols) or slots["name"]
     if kind == "chart":
         slots.pop("period")
+    if call.args.get("limit") == EXAM_LIMIT:
+        slots["holiday"] = CSAT
     return Question(kind=kind, slots=slots)
 
 
 def _complete(question: Question, last: Question | None) -> Question | None:
     """The question with what it leaves to the last one; None if there is none, or the two do not go together."""
     slots = question.slots
+    if last and not slots and question.kind in _ABOUT_INSTRUMENTS and "name" not in last.slots:
+        last = None  # "how much?" after the hours of a market
     if last is None:
         return question if "name" in slots or question.kind not in _ABOUT_INSTRUMENTS else None
     name = slots.get("name", "")
-    if question.is_bare and last.kind in ("hours", "calendar") and (market := find_venue(name)):
-        return replace(last, slots={**last.slots, "market": market.code})
-    if question.is_bare and question.is_follow_up and name and "name" in last.slots:  # "and Tesla?"
-        names = f"{last.slots['name']}, {name}" if last.kind == "compare" else name
-        return replace(last, slots={**last.slots, "name": names})
+    if question.is_bare and name and (other := _other_slots(question, last, name)):
+        return replace(last, slots={**last.slots, **other})
     if question.kind == "hours" and question.is_follow_up and "market" not in slots:
         return replace(question, slots={"market": last.slots.get("name") or last.slots.get("market", ""), **slots})
     if question.kind not in _ABOUT_INSTRUMENTS or "name" in slots:
@@ -163,6 +176,19 @@ def _complete(question: Question, last: Question | None) -> Question | None:
         question = last  # in another currency, over another time
         carried = dict(last.slots)
     return replace(question, slots={**carried, **slots})
+
+
+def _other_slots(question: Question, last: Question, name: str) -> Mapping[str, str]:
+    """What takes the place of a slot of the last question: a market, an amount or a name."""
+    if last.kind in ("hours", "calendar") and (market := find_venue(name)):
+        return {"market": market.code}
+    if not question.is_follow_up:
+        return {}
+    if last.kind == "convert" and re.fullmatch(r"\d+(?:\.\d+)?", name):  # "and 200?"
+        return {"amount": name}
+    if "name" not in last.slots:
+        return {}
+    return {"name": f"{last.slots['name']}, {name}" if last.kind == "compare" else name}  # "and Tesla?"
 
 
 def _choose_offer(now: Exchange, before: Exchange) -> Iterator[ToolCall]:
@@ -200,6 +226,9 @@ def _plan_call(question: Question, language: Language, parent_id: str) -> Iterat
         period = slots.get("period", "half_year")
         slots |= {"language": language, "period": _CHART_PERIODS.get(period, "")}
     if slots.get("holiday") == CSAT:
+        is_ours = slots.get("market", "KRX") == "KRX" and slots.get("period", "year_to_date") == "year_to_date"
+        if not is_ours or slots.keys() - {"holiday", "market", "period", "tomorrow"}:
+            return
         yield _make_call(parent_id, "market__calendar", {"market": "KRX", "limit": EXAM_LIMIT})
         return
     if kind not in _TOOLS:
