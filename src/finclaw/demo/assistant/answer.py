@@ -55,10 +55,10 @@ def answer(language: Language, question: Question | None, now: Exchange) -> str:
             paragraphs.append(PHRASES["error"][language])
         elif result.status != "ok":
             paragraphs.append(_explain_failure(language, question, now.text, result))
-        elif _is_other_day(question, call, result):
-            paragraphs.append(PHRASES["not understood"][language])
         elif call.name in _WRITERS:
             try:
+                if call.args.get("limit") == EXAM_LIMIT and _is_other_day(question, result):
+                    return PHRASES["not understood"][language]
                 paragraphs.append(_WRITERS[call.name](language, call, result))
             except (KeyError, IndexError, StopIteration, ValueError):  # a tool of another make may give less than ours
                 paragraphs.append(PHRASES["error"][language])
@@ -219,29 +219,24 @@ def _write_calendar(language: Language, call: ToolCall, result: ToolResult) -> s
         venue = VENUES[code]
         days = sorted(_day_of(fact, venue) for field, fact in facts.items() if field.startswith(("closed ", "opens ")))
         if call.args.get("limit") == EXAM_LIMIT:
-            days = [_next_exam(_today(result))]
+            days = [_find_exam(result)[1]]
         lines += [_write_day(language, venue, day) for day in days]
     return "\n".join((*lines, words.name_calendar(result.facts[0].as_of, reader_zone(), language)))
 
 
-def _is_other_day(question: Question | None, call: ToolCall, result: ToolResult) -> bool:
+def _is_other_day(question: Question | None, result: ToolResult) -> bool:
     """Whether the question says that the exam is tomorrow or this year, and the next one is not."""
-    if question is None or call.args.get("limit") != EXAM_LIMIT:
-        return False
-    today = _today(result)
-    exam = _next_exam(today)
-    if "tomorrow" in question.slots and exam != today + timedelta(days=1):
-        return True
-    return "period" in question.slots and exam.year != today.year
+    slots: Mapping[str, str] = question.slots if question else {}
+    today, exam = _find_exam(result)
+    is_tomorrow = exam == today + timedelta(days=1)
+    return ("tomorrow" in slots and not is_tomorrow) or ("period" in slots and exam.year != today.year)
 
 
-def _today(result: ToolResult) -> date:
-    return result.facts[0].as_of.astimezone(KRX.tz).date()
-
-
-def _next_exam(today: date) -> date:
+def _find_exam(result: ToolResult) -> tuple[date, date]:
+    """Today in Seoul, and the day of the next exam."""
+    today = result.facts[0].as_of.astimezone(KRX.tz).date()
     year = (today + timedelta(days=number) for number in range(380))
-    return next(day for day in year if _is_exam(KRX, day))
+    return today, next(day for day in year if _is_exam(KRX, day))
 
 
 def _write_day(language: Language, venue: Venue, day: date) -> str:
@@ -340,10 +335,7 @@ PHRASES: Final[Mapping[str, Mapping[Language, str]]] = {
         "en": "I have no close of that day ({}): it is no trading day, lies ahead or is too long ago.",
         "ko": "해당 날짜({})의 종가가 없습니다. 휴장일이거나 아직 오지 않았거나 너무 오래된 날짜입니다.",
     },
-    "HistoryTooShort": {
-        "en": "The prices begin too late for that ({}).",
-        "ko": "시세가 그 기간보다 늦게 시작합니다({}).",
-    },
+    "HistoryTooShort": {"en": "The prices begin too late ({}).", "ko": "시세가 그 기간보다 늦게 시작합니다({})."},
     "AllSourcesFailed": {
         "en": "No source gives that at the moment ({}), so I tell no figure. Please try again later.",
         "ko": "지금은 어느 제공처에서도 가져올 수 없어({}) 수치를 드리지 않습니다. 나중에 다시 시도해 주세요.",

@@ -77,8 +77,7 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
     is_timed = "period" in slots or "date" in slots
     if is_timed and (is_now or "volume" in text or "거래량" in text):
         return None
-    day = slots.get("holiday")
-    if day and (is_now or ("tomorrow" in slots and day != CSAT)):  # nobody has looked whether it is
+    if "holiday" in slots and (is_now or ("tomorrow" in slots and slots["holiday"] != CSAT)):  # is it that day?
         return None
     if kind == "history" and is_now:
         slots["period"] = "day"
@@ -342,9 +341,7 @@ _HOLIDAY: Final = (
     f"|추수감사절|광복절|개천절|한글날|어린이날|현충일|삼일절|제헌절|수능)(?:날|일)?(?: ?연휴)?{_PARTICLE}"
 )
 _HOLIDAY_NAMES: Final = {
-    "수능": CSAT,
-    "csat": CSAT,
-    "college entrance exam": CSAT,
+    **dict.fromkeys(("수능", "csat", "college entrance exam"), CSAT),
     "크리스마스": "성탄절",
     "new year's": "New Year",
 }

@@ -182,11 +182,9 @@ def _other_slots(question: Question, last: Question, name: str) -> Mapping[str, 
     """What takes the place of a slot of the last question: a market, an amount or a name."""
     if last.kind in ("hours", "calendar") and (market := find_venue(name)):
         return {"market": market.code}
-    if not question.is_follow_up:
-        return {}
-    if last.kind == "convert" and re.fullmatch(r"\d+(?:\.\d+)?", name):  # "and 200?"
+    if question.is_follow_up and last.kind == "convert" and re.fullmatch(r"\d+(?:\.\d+)?", name):  # "and 200?"
         return {"amount": name}
-    if "name" not in last.slots:
+    if not question.is_follow_up or "name" not in last.slots:
         return {}
     return {"name": f"{last.slots['name']}, {name}" if last.kind == "compare" else name}  # "and Tesla?"
 
