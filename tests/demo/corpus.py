@@ -150,6 +150,10 @@ What does Apple cost now? => quote AAPL | how much? => quote AAPL | 애플 얼�
 100 dollars in won => convert 100 USD KRW | and 200 => convert 200 USD KRW | in yen => convert 200 USD JPY
 and 20 => short | in won => short
 
+100달러 원화로 => convert 100 USD KRW | 200은? => convert 200 USD KRW
+
+apple price => quote AAPL | volume => short | 현재가 => short | 한국 미국 장 열렸어? => short | 1-1 => short
+
 애플 얼마야 => quote AAPL | 테슬라 빼고 전부 => short | 원화로 => short
 
 애플 PER => lacking PER | 테슬라는? => short | 원화로 => short

@@ -73,7 +73,7 @@ def _fill_slots(kind: str, tokens: Mapping[str, str], found: re.Match[str]) -> Q
     text = slots.pop("text").casefold()
     is_now = slots.pop("now", "")
     is_follow_up = slots.pop("and", "")
-    is_again = is_follow_up or any(map(_THAT.fullmatch, slots.values())) or re.search("[가-힣][은는도]$", bare)
+    is_again = is_follow_up or any(map(_THAT.fullmatch, slots.values())) or re.search(r"[가-힣\d][은는도]$", bare)
     is_timed = "period" in slots or "date" in slots
     if is_timed and (is_now or "volume" in text or "거래량" in text):
         return None
@@ -151,13 +151,13 @@ _NOT_IN_NAME: Final = re.compile(
     r"|'s | / |[?!;]|말고|빼고|보다|왜|제외|어제|그저께|작년|내년|요일|둘|(?:개월|달|년|일|주) ?전"
     r"|(?i:\b(?:how|what|when|which|who|does|did|my|compare|watch ?list|prices|earnings?|revenues?)\b)"
     r"|(?i:\b(?:opened|opening|at open|profits?|(?:pre|after)[- ]?(?:market|hours))\b)|실적|매출|영업이익|순이익|시간외"
-    r"|(?i:(?<!rowe )\bprice\b)|^(?:quote|cost|news|chart)$|^[\d ]+[+*/^×÷]|^(?:portfolio|compare|비교)"
+    r"|(?i:(?<!rowe )\bprice\b)|^(?:quote|cost|volume)$|^[\d ]+[-+*/^×÷%]|^(?:portfolio|compare|비교)"
     r"|얼마|언제|어때|어땠|몇 ?시|열[어었려렸]|닫[아았혀혔]|늦게|일찍|주가(?!지수)|시세|가격"
-    r"|종가|시가|시초가|(?:다음|전) ?날|발표|(?:^| )(?:내|제|장[은이]?)(?= |$)"
+    r"|종가|시가|시초가|현재가|거래량|^모레|^뭐야|^몇이|^팔아|(?:다음|전) ?날|발표|(?:^| )(?:내|제|장[은이]?)(?= |$)"
     r"|^(?:the|an?|my|your|any|every|all|yes|yeah|ok(?:ay)?|no|nope|neither|none|네|예|응|아니요?|아니오"
     r"|bye|first|second|third|[첫두세] ?번째|\d{1,2}번?)$"
 )
-_SEVERAL: Final = re.compile("(?:랑|와|과|하고|,| and) ")
+_SEVERAL: Final = re.compile("(?:랑|와|과|하고|,| and|한국|미국) ")
 _THAT: Final = re.compile("it|its|that|this|그거|그건|그게|그것", re.IGNORECASE)
 _MARKET: Final = re.compile(
     r" ?(?:(?:주식 ?)?(?:시장|거래소)|증시|장)(?:은|는|이|가|도)?$|(?:^| )(?:stock )?(?:markets?|exchange|trading)$"

@@ -182,8 +182,8 @@ def _other_slots(question: Question, last: Question, name: str) -> Mapping[str, 
     """What takes the place of a slot of the last question: a market, an amount or a name."""
     if last.kind in ("hours", "calendar") and (market := find_venue(name)):
         return {"market": market.code}
-    if question.is_follow_up and last.kind == "convert" and re.fullmatch(r"\d+(?:\.\d+)?", name):  # "and 200?"
-        return {"amount": name}
+    if question.is_follow_up and last.kind == "convert" and re.fullmatch(r"\d+(?:\.\d+)?[은는도]?", name):
+        return {"amount": name.rstrip("은는도")}  # "and 200?"
     if not question.is_follow_up or "name" not in last.slots:
         return {}
     return {"name": f"{last.slots['name']}, {name}" if last.kind == "compare" else name}  # "and Tesla?"
